@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use regatta_control::SideReport;
 use regatta_model::{
-    Bytes, Script, Spread, WorkloadKind,
-    script::{Action, Every, ScriptFlow, SentBy, Spaced, Step},
+    Script, Spread, WorkloadKind,
+    script::{Action, Event, Interval, IntervalDistribution, ScriptFlow, SentBy, Step},
 };
 use regatta_transport::{
     Driver, TransportError,
@@ -14,50 +14,29 @@ use regatta_transport::{
 
 use crate::contract::{check_edges, check_fact, check_warning, check_within, metric, name, pair};
 
-fn step(action: Action) -> Step {
-    Step {
-        action,
-        measured: false,
-    }
-}
-
-fn send(by: SentBy, size: u64) -> Step {
-    step(Action::Send {
-        by,
-        size: Bytes(size),
-    })
-}
-
 fn repeat(times: u64, every_ms: Option<u64>, steps: Vec<Step>) -> Step {
-    let every = every_ms.map(|interval| Every {
-        interval: Duration::from_millis(interval),
-        spaced: Spaced::Evenly,
+    let every = every_ms.map(|mean| Interval {
+        mean: Duration::from_millis(mean),
+        distribution: IntervalDistribution::Constant,
     });
-    step(Action::Repeat {
+    Step::new(Action::Repeat {
         times,
         every,
         steps,
     })
 }
 
-/// A request and its response, measured as one.
+/// Returns a request and its response, measured as one.
 fn exchange(request: u64, response: u64) -> Step {
-    let steps = vec![
-        send(SentBy::Client, request),
-        send(SentBy::Server, response),
-    ];
-    Step {
-        measured: true,
-        ..repeat(1, None, steps)
-    }
+    Step::exchange(request, response).measured()
 }
 
 fn wait(ms: u64) -> Step {
     let time = Duration::from_millis(ms);
-    step(Action::Wait { time })
+    Step::new(Action::Wait { time })
 }
 
-fn flow(count: u32, after: Option<usize>, steps: Vec<Step>) -> ScriptFlow {
+fn flow(count: u32, after: Option<Event>, steps: Vec<Step>) -> ScriptFlow {
     ScriptFlow {
         name: "flow".to_owned(),
         count,
@@ -83,15 +62,20 @@ fn run(driver: &dyn Driver, kind: &WorkloadKind) -> (SideReport, SideReport, Pai
 /// packets, one after another without an answer, with waits at both ends, on flows whose first message comes from either.
 pub fn every_step_of_a_script_is_carried_out(driver: &dyn Driver, spread: Spread) {
     use SentBy::{Client, Server};
+    let send = Step::send;
+    let document = Step {
+        name: Some("document".to_owned()),
+        ..exchange(1, 100_000)
+    };
     let flows = vec![
         flow(
             1,
             None,
-            vec![exchange(1, 100_000), send(Client, 1), send(Client, 70_000)],
+            vec![document, send(Client, 1), send(Client, 70_000)],
         ),
         flow(
             3,
-            Some(0),
+            Some(Event::StepEnded(0, 0)),
             vec![repeat(2, None, vec![exchange(500, 3000), wait(5)])],
         ),
         flow(
@@ -138,33 +122,41 @@ pub fn every_step_of_a_script_is_carried_out(driver: &dyn Driver, spread: Spread
     check_edges(&pair, what);
 }
 
-/// Two flows of which one begins after the other take the sum of their times.
+/// Flows that begin after others, or after a step of others, take the sum of their times.
 pub fn a_flow_begins_when_the_one_before_has_ended(driver: &dyn Driver) {
-    let waits = || vec![repeat(2, Some(100), vec![exchange(1, 1)])];
-    let flows = vec![flow(1, None, waits()), flow(2, Some(0), waits())];
+    let named = |step: Step| Step {
+        name: Some("both".to_owned()),
+        ..step
+    };
+    let hundred = || repeat(2, Some(100), vec![exchange(1, 1)]);
+    let flows = vec![
+        flow(2, None, vec![named(hundred()), exchange(1, 1)]),
+        flow(3, Some(Event::StepEnded(0, 0)), vec![hundred()]),
+        flow(1, Some(Event::FlowsEnded(1)), vec![hundred()]),
+    ];
     let (client, _, _) = run(driver, &script(driver, Spread::Either, flows));
     let what = name(driver);
-    assert!(metric(&client, "transfer_time_ns") >= 200e6, "{what}");
-    assert_eq!(metric(&client, "steps_measured"), 6.0, "{what}");
+    assert!(metric(&client, "transfer_time_ns") >= 300e6, "{what}");
+    assert_eq!(metric(&client, "steps_measured"), 14.0, "{what}");
 }
 
-/// A step that is due while the one before it is under way counts its wait.
+/// A step that is due while the one before it is under way counts its wait, and none before it was due.
 pub fn a_step_is_measured_from_its_schedule(driver: &dyn Driver) {
     // The server takes 200 ms for each answer; the second is due after 50.
     let slow = vec![
-        send(SentBy::Client, 100),
+        Step::send(SentBy::Client, 100),
         wait(200),
-        send(SentBy::Server, 100),
+        Step::send(SentBy::Server, 100),
     ];
-    let slow = Step {
-        measured: true,
-        ..repeat(1, None, slow)
-    };
+    let slow = repeat(1, None, slow).measured();
     let flows = vec![flow(1, None, vec![repeat(2, Some(50), vec![slow])])];
     let (client, _, _) = run(driver, &script(driver, Spread::Either, flows));
     let what = name(driver);
     // 200 ms, and 400 less the 50 after which it was due.
-    assert!(metric(&client, "step_time_max_ns") >= 350e6, "{what}");
+    let longest = metric(&client, "step_time_max_ns");
+    assert!(longest >= 350e6, "{what}: {longest}");
+    let latest = metric(&client, "transfer_time_ns") - 50e6;
+    assert!(longest <= latest, "{what}: {longest}, {latest}");
     assert!(metric(&client, "step_time_mean_ns") >= 275e6, "{what}");
 }
 

@@ -14,7 +14,7 @@ use super::{
 #[derive(Debug, Clone, Default, Args)]
 #[command(next_help_heading = "Workload (docs/workloads.md)")]
 pub struct WorkArgs {
-    /// Kinds of work: `bulk`, `stop-and-wait`, `request-response`, `short-connections`, `multi-stream`; with a STUDY,
+    /// Kinds of work: `bulk`, `stop-and-wait`, `request-response`, `short-connections`, `multi-stream`, `script`; with a STUDY,
     /// those of its workloads with this name or of this kind [default without a STUDY: bulk]
     #[arg(long, value_name = "KIND", value_delimiter = ',')]
     pub workload: Vec<String>,

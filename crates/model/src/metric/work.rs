@@ -122,7 +122,7 @@ super::metrics! {
     REQUESTS_UNANSWERED = "requests_unanswered" [Count, Lower] "requests without answer":
         "Requests that left and had no answer within the time-out, or by the end of the trial.";
     STEP_TIME_MEAN_NS = "step_time_mean_ns" [Nanoseconds, Lower] "step time, mean":
-        "Script: mean time of the measured steps at the client, from the beginning of a step, where it is the first of a scheduled repetition from its scheduled beginning, so that waiting counts, to the arrival of its last byte. The set-up of the flow's connection is in none. Steps that the deadline stopped have none.";
+        "Script: mean over the measured steps of the time from the beginning of a step to the arrival of its last byte, at the client. The first step of a scheduled repetition begins at its moment of the schedule, so that waiting counts. The set-up of a connection is in no step. Steps that had not ended at the deadline are left out.";
     STEP_TIME_P50_NS = "step_time_p50_ns" [Nanoseconds, Lower] "step time, median":
         "Median of the same steps, as exact as `message_delay_p50_ns`.";
     STEP_TIME_P95_NS = "step_time_p95_ns" [Nanoseconds, Lower] "step time, 95th percentile":

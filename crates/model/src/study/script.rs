@@ -10,21 +10,17 @@ use super::{
 };
 use crate::{
     metric::{DelayMetrics, id},
-    units::Bytes,
     workload::script::{
-        Action, DEEPEST, Every, MOST_MESSAGES, NotMeasurable, Script, ScriptFlow, SentBy, Spaced,
-        Step,
+        Action, Event, Interval, IntervalDistribution, MAX_DEPTH, MAX_FLOWS, MAX_OPERATIONS,
+        MESSAGE_SIZES, NotMeasurable, Script, ScriptFlow, Step, begin_unseen,
     },
 };
 
-/// Bounds of the size of a message, in bytes: both ends hold the largest whole.
-const MESSAGE: [u64; 2] = [1, 64 << 20];
-
-/// Most flows, each of which costs memory at both ends.
-const MOST_FLOWS: u64 = 1024;
-
-/// Keys that say what a step does, of which it has one.
+/// Keys of which a step has one.
 const ACTIONS: [&str; 5] = ["send", "request", "wait", "repeat", "steps"];
+
+/// Least number of measured steps of which there is a 99th percentile.
+const MIN_FOR_P99: u64 = 100;
 
 /// Reads the flows of a script and its metric, where they are present, over its current ones.
 pub(super) fn read_script(section: &mut Section<'_>, script: &mut Script) -> Result<()> {
@@ -34,16 +30,18 @@ pub(super) fn read_script(section: &mut Section<'_>, script: &mut Script) -> Res
         script.flows.clear();
     }
     for flow in flows {
+        let span = flow.span();
         let flow = read_flow(flow, &script.flows)?;
         script.flows.push(flow);
-    }
-    refuse! { section;
-        u64::from(script.flow_count()) > MOST_FLOWS => section.span(),
-            [format!("this script has {} flows, and the most are {MOST_FLOWS}", script.flow_count())],
-            ["write a smaller ", name_of("count")];
-        script.volume().messages > MOST_MESSAGES => section.span(),
-            [format!("this script has {} messages, and the most are {MOST_MESSAGES}", script.volume().messages)],
-            ["write a smaller ", name_of("repeat")];
+        let (flows, operations) = (script.flow_count(), script.volume().operations);
+        refuse! { section;
+            flows > MAX_FLOWS => span,
+                [format!("this script has {flows} flows, and the most are {MAX_FLOWS}")],
+                ["write a smaller ", name_of("count")];
+            operations > MAX_OPERATIONS => span,
+                [format!("with this flow the script has {operations} messages, waits and repetitions, and the most are {MAX_OPERATIONS}")],
+                ["write a smaller ", name_of("repeat"), " or ", name_of("count")];
+        }
     }
     read_rank(section, script, has_flows)
 }
@@ -51,12 +49,13 @@ pub(super) fn read_script(section: &mut Section<'_>, script: &mut Script) -> Res
 /// Reads the metric of the ranking, whose default is that of the flows.
 fn read_rank(section: &mut Section<'_>, script: &mut Script, has_flows: bool) -> Result<()> {
     let named = section.text("rank_by")?;
-    let default = match script.measures() {
-        true => DelayMetrics::STEP.p95,
-        false => id::TRANSFER_TIME_NS,
-    };
+    let measured = script.volume().measured;
     let Some((name, span)) = named else {
         if has_flows {
+            let default = match measured {
+                0 => id::TRANSFER_TIME_NS,
+                _ => DelayMetrics::STEP.p95,
+            };
             default.clone_into(&mut script.rank_by);
         }
         return Ok(());
@@ -65,9 +64,12 @@ fn read_rank(section: &mut Section<'_>, script: &mut Script, has_flows: bool) ->
         !Script::RANKED_BY.contains(&name.as_str()) => span,
             [format!("a script is not ranked by `{name}`")],
             [format!("write one of {}", list(&Script::RANKED_BY))];
-        name != id::TRANSFER_TIME_NS && !script.measures() => span,
+        name != id::TRANSFER_TIME_NS && measured == 0 => span,
             [format!("no step of this script is measured, of which `{name}` would be")],
             ["add ", setting("measure", "true"), " to a step"];
+        name == DelayMetrics::STEP.p99 && measured < MIN_FOR_P99 => span,
+            [format!("this script measures {measured} steps, and there is a 99th percentile of {MIN_FOR_P99} or more")],
+            ["rank by `step_time_p95_ns`, or write a larger ", name_of("repeat")];
     }
     script.rank_by = name;
     Ok(())
@@ -81,13 +83,13 @@ fn read_flow(mut section: Section<'_>, before: &[ScriptFlow]) -> Result<ScriptFl
     };
     section.visible("name", &name, span.clone())?;
     refuse! { section;
-        before.iter().any(|flow| flow.name == name) => span,
-            [format!("this script has two flows `{name}`")],
+        event(before, &name).is_some() => span,
+            [format!("this script has two flows or steps `{name}`")],
             ["give one of them another ", name_of("name")];
     }
-    let count = section.number("count", 1, MOST_FLOWS)?.unwrap_or(1);
+    let count = section.number("count", 1, MAX_FLOWS.into())?.unwrap_or(1);
     let after = section.text("after")?;
-    let after = after.map(|(flow, span)| position(&section, before, &flow, &span));
+    let after = after.map(|(named, span)| known_event(&section, before, &named, &span));
     let after = after.transpose()?;
     let delay = section.duration("delay", "500ms")?;
     let delay = section.time(delay)?.unwrap_or_default();
@@ -96,8 +98,7 @@ fn read_flow(mut section: Section<'_>, before: &[ScriptFlow]) -> Result<ScriptFl
             ["the first flow begins with the transfer and has no ", name_of("delay")],
             ["leave ", name_of("delay"), " out, or begin with a ", name_of("wait")];
     }
-    let mut waits = false;
-    let steps = read_steps(&mut section, 0, &mut waits)?;
+    let steps = read_steps(&mut section, 0, &mut false)?;
     section.end()?;
     let flow = ScriptFlow {
         name,
@@ -114,16 +115,31 @@ fn read_flow(mut section: Section<'_>, before: &[ScriptFlow]) -> Result<ScriptFl
     Ok(flow)
 }
 
-/// Returns the position of the flow that ends before another one begins.
-fn position(
+/// Returns the event of this name: the end of flows, or of a step of theirs.
+fn event(flows: &[ScriptFlow], name: &str) -> Option<Event> {
+    flows.iter().enumerate().find_map(|(index, flow)| {
+        if flow.name == name {
+            return Some(Event::FlowsEnded(index));
+        }
+        let mut steps = flow.steps.iter();
+        let step = steps.position(|step| step.name.as_deref() == Some(name))?;
+        Some(Event::StepEnded(index, step))
+    })
+}
+
+/// Returns the event of a key `after`.
+fn known_event(
     section: &Section<'_>,
     before: &[ScriptFlow],
     name: &str,
     span: &Range<usize>,
-) -> Result<usize> {
-    let known = before.iter().position(|flow| flow.name == name);
-    known.ok_or_else(|| {
-        let names: Vec<&str> = before.iter().map(|flow| flow.name.as_str()).collect();
+) -> Result<Event> {
+    event(before, name).ok_or_else(|| {
+        let names = before.iter().flat_map(|flow| {
+            let steps = flow.steps.iter().filter_map(|step| step.name.as_deref());
+            [flow.name.as_str()].into_iter().chain(steps)
+        });
+        let names: Vec<&str> = names.collect();
         let hint = match names.is_empty() {
             true => message!([
                 "leave ",
@@ -132,30 +148,35 @@ fn position(
             ]),
             false => message!([format!("write one of {}", list(&names))]),
         };
-        section.error(
-            span.clone(),
-            message!([format!("no flow `{name}` stands above this one")]),
-            hint,
-        )
+        let message = format!("no flow or step `{name}` stands above this flow");
+        section.error(span.clone(), message, hint)
     })
 }
 
-/// Reads the key `steps`; `waits` says whether a host waits just before the first one, and afterwards whether one does after
-/// the last.
+/// Reads the key `steps`. `waits` is whether a wait comes directly before them, and afterwards whether they end with one.
 fn read_steps(section: &mut Section<'_>, depth: usize, waits: &mut bool) -> Result<Vec<Step>> {
     let sections = section.sections("steps", "workload.flow.steps")?;
     refuse! { section;
-        depth > DEEPEST => section.span(),
-            [format!("these steps stand within more than {DEEPEST} others")],
+        depth > MAX_DEPTH => section.span(),
+            [format!("these steps stand within more than {MAX_DEPTH} others")],
             "write a flatter script";
         sections.is_empty() => section.span(),
             ["there are no ", name_of("steps")],
             ["add ", setting("steps", "[{ request = \"500B\", response = \"30kB\" }]")];
     }
-    sections
-        .into_iter()
-        .map(|step| read_step(step, depth, waits))
-        .collect()
+    let mut steps: Vec<Step> = Vec::new();
+    for step in sections {
+        let span = step.span_of("name");
+        let step = read_step(step, depth, waits)?;
+        let is_taken = |name: &String| steps.iter().any(|it| it.name.as_ref() == Some(name));
+        refuse! { section;
+            step.name.as_ref().is_some_and(is_taken) => span.unwrap_or_default(),
+                "this flow has two steps of this name",
+                ["give one of them another ", name_of("name")];
+        }
+        steps.push(step);
+    }
+    Ok(steps)
 }
 
 fn read_step(mut section: Section<'_>, depth: usize, waits: &mut bool) -> Result<Step> {
@@ -163,6 +184,9 @@ fn read_step(mut section: Section<'_>, depth: usize, waits: &mut bool) -> Result
     // `steps` are those of `repeat`.
     let present: Vec<&str> = present.copied().filter(|key| *key != "steps").collect();
     refuse! { section;
+        present.len() > 1 && present.contains(&"repeat") => section.span(),
+            ["a step with ", name_of("repeat"), " has what it repeats in ", name_of("steps"), ", not in ", name_of(present[0])],
+            ["write ", setting("repeat", "5, steps = [{ request = \"500B\", response = \"30kB\" }]")];
         present.len() > 1 => section.span(),
             ["a step does one thing, and this one has ", name_of(present[0]), " and ", name_of(present[1])],
             "write two steps";
@@ -189,62 +213,72 @@ fn read_step(mut section: Section<'_>, depth: usize, waits: &mut bool) -> Result
         _ => read_repeat(&mut section, depth, waits)?,
     };
     let measured = section.flag("measure")?;
+    let name = section.text("name")?;
+    if let Some((name, span)) = &name {
+        section.visible("name", name, span.clone())?;
+        refuse! { section;
+            depth > 0 => span.clone(),
+                "only a step of the flow itself has a name, as one inside others may come several times",
+                ["leave ", name_of("name"), " out"];
+        }
+    }
     section.end()?;
     let (measured, span) = measured.unwrap_or((false, 0..0));
-    let step = Step { action, measured };
+    let step = Step {
+        action,
+        measured,
+        name: name.map(|(name, _)| name),
+    };
     if measured && let Err(fault) = step.check_measured(waited) {
         let message = match fault {
             NotMeasurable::EndsElsewhere => {
                 "a step is measured by the client, and this one does not end with a message from the server"
             }
-            NotMeasurable::BeginsElsewhere => {
-                "a step is measured by the client, and the moment at which the server begins this one is not known there"
-            }
+            NotMeasurable::BeginsElsewhere => BEGINS_ELSEWHERE,
         };
-        let hint = message!([
-            "measure a step with ",
-            name_of("request"),
-            " and ",
-            name_of("response")
-        ]);
-        return Err(section.error(span, message, hint));
+        return Err(not_measurable(&section, span, message));
     }
     Ok(step)
 }
 
+const BEGINS_ELSEWHERE: &str = "a step is measured by the client, and the moment at which the server begins this one is not known there";
+
+fn not_measurable(
+    section: &Section<'_>,
+    span: Range<usize>,
+    message: &str,
+) -> super::error::StudyError {
+    let hint = message!([
+        "measure a step with ",
+        name_of("request"),
+        " and ",
+        name_of("response")
+    ]);
+    section.error(span, message.to_owned(), hint)
+}
+
 fn read_send(section: &mut Section<'_>) -> Result<Action> {
-    let size = section.amount("send", "1MB", MESSAGE)?;
+    let size = section.amount("send", "1MB", MESSAGE_SIZES)?;
+    let (size, _) = section.required("send", "\"1MB\"", size)?;
     let by = section.choice("from")?.unwrap_or_default();
-    let size = size.map_or(Bytes(1), |(size, _)| size);
     Ok(Action::Send { by, size })
 }
 
 /// Reads a request and its response, which are one step.
 fn read_exchange(section: &mut Section<'_>) -> Result<Action> {
-    let request = section.amount("request", "500B", MESSAGE)?;
-    let response = section.amount("response", "30kB", MESSAGE)?;
+    let request = section.amount("request", "500B", MESSAGE_SIZES)?;
+    let (request, _) = section.required("request", "\"500B\"", request)?;
+    let response = section.amount("response", "30kB", MESSAGE_SIZES)?;
     let (response, _) = section.required("response", "\"30kB\"", response)?;
-    let request = request.map_or(Bytes(1), |(size, _)| size);
-    let message = |by, size| Step {
-        action: Action::Send { by, size },
-        measured: false,
-    };
-    Ok(Action::Repeat {
-        times: 1,
-        every: None,
-        steps: vec![
-            message(SentBy::Client, request),
-            message(SentBy::Server, response),
-        ],
-    })
+    Ok(Step::exchange(request.0, response.0).action)
 }
 
 fn read_repeat(section: &mut Section<'_>, depth: usize, waits: &mut bool) -> Result<Action> {
-    let times = section.number("repeat", 1, MOST_MESSAGES)?.unwrap_or(1);
-    let interval = section.duration("every", "2s")?;
-    let interval: Option<Duration> = section.time(interval)?;
-    let spaced = section.choice_at::<Spaced>("spacing")?;
-    if let Some((_, span)) = spaced.clone().filter(|_| interval.is_none()) {
+    let times = section.number("repeat", 1, MAX_OPERATIONS)?.unwrap_or(1);
+    let mean = section.duration("every", "2s")?;
+    let mean: Option<Duration> = section.time(mean)?;
+    let distribution = section.choice_at::<IntervalDistribution>("spacing")?;
+    if let Some((_, span)) = distribution.clone().filter(|_| mean.is_none()) {
         let message = message!([
             name_of("spacing"),
             " is that of ",
@@ -254,12 +288,16 @@ fn read_repeat(section: &mut Section<'_>, depth: usize, waits: &mut bool) -> Res
         let hint = message!(["add ", text_setting("every", "100ms")]);
         return Err(section.error(span, message, hint));
     }
-    let every = interval.map(|interval| Every {
-        interval,
-        spaced: spaced.map_or(Spaced::default(), |(spaced, _)| spaced),
+    let every = mean.map(|mean| Interval {
+        mean,
+        distribution: distribution.map_or_else(IntervalDistribution::default, |(it, _)| it),
     });
     *waits |= every.is_some();
     let steps = read_steps(section, depth + 1, waits)?;
+    // From the second time on the end of the steps comes before their beginning.
+    if times > 1 && *waits && begin_unseen(&steps) {
+        return Err(not_measurable(section, section.span(), BEGINS_ELSEWHERE));
+    }
     Ok(Action::Repeat {
         times,
         every,

@@ -88,7 +88,8 @@ phrases! {
     // Workloads that a transport does not support.
     nothing_to_set_up(transport: &str) = "`{transport}` carries messages without connections, so there is nothing to set up and close";
     no_streams_to_block(transport: &str) = "`{transport}` carries messages without streams that could block them";
-    not_scripted(transport: &str) = "`{transport}` carries messages without streams, and the steps of a script are those of streams";
+    not_scripted(transport: &str) = "`{transport}` carries messages without streams, and a script needs streams";
+    not_a_script() = "the script of the order is none that a study can have";
     choose_streams() = "choose a transport of streams";
     no_resumption(transport: &str, capability: &str) = "`{transport}` does not have a handshake with a ticket of an earlier connection (`{capability}`)";
     no_early_data(transport: &str, capability: &str) = "`{transport}` does not have data in the first flight (`{capability}`)";

@@ -1,8 +1,8 @@
-//! Workload that a user describes in steps, `kind = "script"`.
+//! Workload `kind = "script"`: flows of steps that a study describes.
 //!
-//! A flow is one stream on which both hosts carry out the same steps one after another: the host that sends a message goes
-//! on when the transport has taken it, the other one when it has all of it. The host that sends the next message waits where
-//! a step says so. Flows run side by side.
+//! A flow is one stream. Client and server carry out its steps in the same order, each its part. The sender of a message goes
+//! on when the transport has taken it, the receiver when all of it has arrived. The sender of the next message does the
+//! waiting. Flows run at the same time.
 
 use std::time::Duration;
 
@@ -15,34 +15,34 @@ use crate::{
     units::{Bytes, nanos},
 };
 
-/// Host of a script that sends a message.
+/// Sender of a message: the client, which connects, or the server, which listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum SentBy {
-    /// Host that connects.
+    /// Client.
     #[default]
     Client,
-    /// Host that listens.
+    /// Server.
     Server,
 }
 
 named!(SentBy: "client" => Client, "server" => Server);
 
-/// Distribution of the times between the beginnings of a repeated step.
+/// Distribution of the intervals of a schedule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Spaced {
-    /// All the same.
+pub enum IntervalDistribution {
+    /// Constant.
     #[default]
-    Evenly,
-    /// Exponential with this mean, from the trial's seed: the beginnings are a Poisson process.
-    Exponentially,
+    Constant,
+    /// Exponential, drawn from the trial's seed: a Poisson process.
+    Exponential,
 }
 
-named!(Spaced: "even" => Evenly, "exponential" => Exponentially);
+named!(IntervalDistribution: "constant" => Constant, "exponential" => Exponential);
 
-/// Workload in steps.
+/// Flows of a workload `kind = "script"`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Script {
-    /// Connections or streams.
+    /// Distribution of the flows over streams and connections.
     pub spread: Spread,
     /// Metric by which transports are ranked: one of [`Script::RANKED_BY`].
     pub rank_by: String,
@@ -58,79 +58,109 @@ pub struct ScriptFlow {
     pub name: String,
     /// Number of flows with these steps.
     pub count: u32,
-    /// Index of the flow that ends before this one begins; without one it begins with the transfer.
+    /// Event at which the flow begins; `None` for the beginning of the transfer.
     #[serde(default)]
-    pub after: Option<usize>,
-    /// Time from that moment to the beginning.
+    pub after: Option<Event>,
+    /// Time from the event to the beginning of the flow.
     #[serde(rename = "delay_ns", with = "nanos")]
     pub delay: Duration,
     /// Steps, one after another.
     pub steps: Vec<Step>,
 }
 
+/// Event at the client that lets other flows begin.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Event {
+    /// End of all flows of a description, by its index in the script.
+    FlowsEnded(usize),
+    /// End of a step of all flows of a description: the indices of the flow, and of the step in its list.
+    StepEnded(usize, usize),
+}
+
+impl Event {
+    /// Returns the index of the flow whose event it is.
+    #[must_use]
+    pub const fn flow(self) -> usize {
+        match self {
+            Self::FlowsEnded(flow) | Self::StepEnded(flow, _) => flow,
+        }
+    }
+}
+
 /// Step of a flow.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// What is done.
+    /// Message, wait or repetition.
     #[serde(flatten)]
     pub action: Action,
-    /// Whether the client measures the time from its beginning to its end.
+    /// Whether the client measures the time of the step.
     #[serde(default)]
     pub measured: bool,
+    /// Name by which other flows begin after the step.
+    #[serde(default)]
+    pub name: Option<String>,
 }
 
-/// What a step does.
+/// Message, wait or repetition.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "snake_case")]
 pub enum Action {
     /// One message.
     Send {
-        /// Host that sends it.
+        /// Sender.
         by: SentBy,
-        /// Its size.
+        /// Size.
         #[serde(rename = "message_bytes")]
         size: Bytes,
     },
-    /// A wait of the host that sends the next message; at the end of a flow of the client.
+    /// A wait of the sender of the next message; after the last message of the client.
     Wait {
         /// Time from the end of the step before.
         #[serde(rename = "time_ns", with = "nanos")]
         time: Duration,
     },
-    /// Steps as one, any number of times.
+    /// Steps one after another, once or several times.
     Repeat {
         /// Number of times.
         times: u64,
-        /// Schedule of the beginnings, if there is one.
-        every: Option<Every>,
+        /// Interval of the schedule on which each time begins; `None` for one directly after the other.
+        every: Option<Interval>,
         /// The steps.
         steps: Vec<Step>,
     },
 }
 
-/// Schedule of a repeated step: each time begins at its moment, or later where the time before has not ended.
+/// Interval of a schedule. What is due while the step before is under way begins when that has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Every {
-    /// Time between the beginnings, the mean where it is drawn.
-    #[serde(rename = "interval_ns", with = "nanos")]
-    pub interval: Duration,
-    /// Distribution of it.
+pub struct Interval {
+    /// Mean of the interval.
+    #[serde(rename = "mean_ns", with = "nanos")]
+    pub mean: Duration,
+    /// Distribution of the interval.
     #[serde(default)]
-    pub spaced: Spaced,
+    pub distribution: IntervalDistribution,
 }
 
-/// Longest list of messages of a script, over all flows: both ends hold the lengths of all.
-pub const MOST_MESSAGES: u64 = 1_000_000;
+/// Largest number of operations of a script, over all flows: messages, waits, repetitions and measurements, each of which
+/// takes memory at both ends.
+pub const MAX_OPERATIONS: u64 = 4_000_000;
 
-/// Most steps inside one another.
-pub const DEEPEST: usize = 8;
+/// Largest number of flows.
+pub const MAX_FLOWS: u32 = 1024;
+
+/// Largest number of steps inside one another.
+pub const MAX_DEPTH: usize = 8;
+
+/// Sizes of a message, in bytes, both allowed. Each end holds one message of the largest size.
+pub const MESSAGE_SIZES: [u64; 2] = [1, 64 << 20];
 
 impl Action {
-    /// Returns the steps inside, and how often they are done.
-    fn inner(&self) -> (&[Step], u64) {
+    /// Returns the steps of a repetition.
+    fn inner(&self) -> &[Step] {
         match self {
-            Self::Repeat { times, steps, .. } => (steps, *times),
-            Self::Send { .. } | Self::Wait { .. } => (&[], 0),
+            Self::Repeat { steps, .. } => steps,
+            Self::Send { .. } | Self::Wait { .. } => &[],
         }
     }
 
@@ -140,7 +170,6 @@ impl Action {
             Self::Send { by, .. } => Some(*by),
             _ => self
                 .inner()
-                .0
                 .iter()
                 .find_map(|step| step.action.first_sender()),
         }
@@ -152,7 +181,7 @@ impl Action {
         match self {
             Self::Send { by, .. } => Some(*by),
             _ => {
-                let mut last = self.inner().0.iter().rev();
+                let mut last = self.inner().iter().rev();
                 last.find_map(|step| step.action.last_sender())
             }
         }
@@ -169,21 +198,48 @@ impl Action {
         }
     }
 
-    /// Returns how many messages there are, and their bytes, from each host, that of the client first.
-    fn volume(&self) -> Volume {
+    /// Returns the number of steps inside one another.
+    fn depth(&self) -> usize {
+        let inner = self.inner().iter().map(|step| step.action.depth());
+        inner.max().map_or(0, |inner| inner + 1)
+    }
+
+    /// Whether each repetition, message and wait has a size that a study may have.
+    fn is_sound(&self) -> bool {
         match self {
-            Self::Send { by, size } => Volume::of(*by, size.0),
-            Self::Wait { .. } => Volume::default(),
-            Self::Repeat { times, steps, .. } => volume(steps).times(*times),
+            Self::Send { size, .. } => {
+                let [least, most] = MESSAGE_SIZES;
+                (least..=most).contains(&size.0)
+            }
+            Self::Wait { .. } => true,
+            Self::Repeat { times, steps, .. } => {
+                *times > 0 && !steps.is_empty() && steps.iter().all(|step| step.action.is_sound())
+            }
+        }
+    }
+
+    fn volume(&self) -> Volume {
+        let one = Volume {
+            operations: 1,
+            ..Volume::default()
+        };
+        match self {
+            Self::Send { by, size } => one.and(Volume::of(*by, size.0)),
+            Self::Wait { .. } => one,
+            Self::Repeat { times, steps, .. } => volume(steps).and(one).times(*times),
         }
     }
 }
 
-/// Messages and bytes of each host.
+/// Numbers of operations, messages, measured steps and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Volume {
-    /// Number of messages from both.
+    /// Operations of both ends.
+    pub operations: u64,
+    /// Messages from both hosts.
     pub messages: u64,
+    /// Measured steps.
+    pub measured: u64,
     /// Bytes from the client.
     pub from_client: u64,
     /// Bytes from the server.
@@ -197,7 +253,9 @@ impl Volume {
             SentBy::Server => (0, bytes),
         };
         Self {
+            operations: 0,
             messages: 1,
+            measured: 0,
             from_client,
             from_server,
         }
@@ -205,7 +263,9 @@ impl Volume {
 
     const fn times(self, times: u64) -> Self {
         Self {
+            operations: self.operations.saturating_mul(times),
             messages: self.messages.saturating_mul(times),
+            measured: self.measured.saturating_mul(times),
             from_client: self.from_client.saturating_mul(times),
             from_server: self.from_server.saturating_mul(times),
         }
@@ -213,7 +273,9 @@ impl Volume {
 
     const fn and(self, other: Self) -> Self {
         Self {
+            operations: self.operations.saturating_add(other.operations),
             messages: self.messages.saturating_add(other.messages),
+            measured: self.measured.saturating_add(other.measured),
             from_client: self.from_client.saturating_add(other.from_client),
             from_server: self.from_server.saturating_add(other.from_server),
         }
@@ -227,11 +289,23 @@ impl Volume {
 }
 
 fn volume(steps: &[Step]) -> Volume {
-    let volumes = steps.iter().map(|step| step.action.volume());
+    let volumes = steps.iter().map(|step| {
+        let measured = Volume {
+            operations: 2,
+            measured: 1,
+            ..Volume::default()
+        };
+        let volume = step.action.volume();
+        if step.measured {
+            volume.and(measured)
+        } else {
+            volume
+        }
+    });
     volumes.fold(Volume::default(), Volume::and)
 }
 
-/// Pace of a script: what a path makes of it.
+/// Delay of the path, and time that it takes for each byte.
 #[derive(Debug, Clone, Copy)]
 struct Pace {
     one_way: Duration,
@@ -239,7 +313,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the time of some steps, and the sender of the last message, where `last` sent the one before.
+    /// Returns the time of steps that follow a message of `last`, and the sender of their last message.
     fn time_of(self, steps: &[Step], mut last: Option<SentBy>) -> (Duration, Option<SentBy>) {
         let mut time = Duration::ZERO;
         for step in steps {
@@ -261,7 +335,7 @@ impl Pace {
                     let (each, after) = self.time_of(steps, after);
                     last = after;
                     let again = u32::try_from(times.saturating_sub(1)).unwrap_or(u32::MAX);
-                    let interval = every.map_or(Duration::ZERO, |every| every.interval);
+                    let interval = every.map_or(Duration::ZERO, |interval| interval.mean);
                     first.saturating_add(each.max(interval).saturating_mul(again))
                 }
             };
@@ -281,42 +355,48 @@ impl Script {
         DelayMetrics::STEP.p99,
     ];
 
-    /// Returns the load of a page: a document, and then 30 objects over six flows.
+    /// Returns the load of a page over six flows: a document on the first, and then five objects on each.
     #[must_use]
     pub fn page_load() -> Self {
-        let message = |by, size| Step {
-            action: Action::Send {
-                by,
-                size: Bytes(size),
-            },
-            measured: false,
-        };
-        let exchanges = |times, response| Step {
-            action: Action::Repeat {
-                times,
-                every: None,
-                steps: vec![
-                    message(SentBy::Client, 500),
-                    message(SentBy::Server, response),
-                ],
-            },
-            measured: false,
-        };
-        let flow = |name: &str, count, after, step| ScriptFlow {
+        let objects = || Step::repeat(5, Step::exchange(500, 25_000));
+        let flow = |name: &str, count, after, steps| ScriptFlow {
             name: name.to_owned(),
             count,
             after,
             delay: Duration::ZERO,
-            steps: vec![step],
+            steps,
+        };
+        let document = Step {
+            name: Some("document".to_owned()),
+            ..Step::exchange(500, 30_000)
         };
         Self {
             spread: Spread::Either,
             rank_by: id::TRANSFER_TIME_NS.to_owned(),
             flows: vec![
-                flow("document", 1, None, exchanges(1, 30_000)),
-                flow("objects", 6, Some(0), exchanges(5, 25_000)),
+                flow("first", 1, None, vec![document, objects()]),
+                flow("others", 5, Some(Event::StepEnded(0, 0)), vec![objects()]),
             ],
         }
+    }
+
+    /// Whether a script is one that a study may have: for orders, which come from other programs too.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let is_sound = |(index, flow): (usize, &ScriptFlow)| {
+            let after = flow.after.is_none_or(|event| match event {
+                Event::FlowsEnded(of) => of < index,
+                Event::StepEnded(of, step) => of < index && step < self.flows[of].steps.len(),
+            });
+            after
+                && flow.count > 0
+                && (flow.steps.iter())
+                    .all(|step| step.action.depth() <= MAX_DEPTH && step.action.is_sound())
+        };
+        self.flow_count() <= MAX_FLOWS
+            && self.volume().operations <= MAX_OPERATIONS
+            && !self.flows.is_empty()
+            && self.flows.iter().enumerate().all(is_sound)
     }
 
     /// Returns the metric by which transports are ranked.
@@ -346,7 +426,7 @@ impl Script {
             .fold(0, |count, flow| count.saturating_add(flow.count))
     }
 
-    /// Returns the directions in which messages go.
+    /// Returns both directions where the server sends messages, else the forward one.
     #[must_use]
     pub fn direction(&self) -> Direction {
         match self.volume() {
@@ -361,7 +441,7 @@ impl Script {
         fn largest(steps: &[Step]) -> u64 {
             let of = |step: &Step| match &step.action {
                 Action::Send { size, .. } => size.0,
-                action => largest(action.inner().0),
+                action => largest(action.inner()),
             };
             steps.iter().map(of).max().unwrap_or(0)
         }
@@ -380,7 +460,7 @@ impl Script {
         fn measures(steps: &[Step]) -> bool {
             steps
                 .iter()
-                .any(|step| step.measured || measures(step.action.inner().0))
+                .any(|step| step.measured || measures(step.action.inner()))
         }
         self.flows.iter().any(|flow| measures(&flow.steps))
     }
@@ -393,19 +473,25 @@ impl Script {
             one_way: round_trip / 2,
             nanoseconds_per_byte: 8e9 / rate,
         };
-        let mut ends: Vec<Duration> = Vec::with_capacity(self.flows.len());
+        let (mut starts, mut ends) = (Vec::<Duration>::new(), Vec::<Duration>::new());
         for flow in &self.flows {
-            let begins = flow
-                .after
-                .and_then(|after| ends.get(after))
-                .copied()
-                .unwrap_or_default();
+            let begins = match flow.after {
+                Some(Event::StepEnded(of, step)) => {
+                    let steps = self.flows[of].steps.get(..=step).unwrap_or_default();
+                    let (time, _) = pace.time_of(steps, Some(SentBy::Client));
+                    starts[of].saturating_add(time).saturating_add(pace.one_way)
+                }
+                Some(Event::FlowsEnded(of)) => ends[of],
+                None => Duration::ZERO,
+            };
+            let begins = begins.saturating_add(flow.delay);
+            starts.push(begins);
             let (time, last) = pace.time_of(&flow.steps, Some(SentBy::Client));
             let answer = match last {
                 Some(SentBy::Server) => Duration::ZERO,
                 _ => pace.one_way,
             };
-            let steps = [flow.delay, time, pace.one_way, answer];
+            let steps = [time, pace.one_way, answer];
             ends.push(steps.into_iter().fold(begins, Duration::saturating_add));
         }
         let all_bytes = self.volume().bytes() as f64 * pace.nanoseconds_per_byte;
@@ -453,6 +539,21 @@ impl ScriptFlow {
     }
 }
 
+/// Whether steps that follow a wait of the server begin with a measured one: its beginning is not known to the client.
+#[must_use]
+pub fn begin_unseen(steps: &[Step]) -> bool {
+    for step in steps {
+        let by = step.action.first_sender();
+        if step.measured && by == Some(SentBy::Server) || begin_unseen(step.action.inner()) {
+            return true;
+        }
+        if by.is_some() {
+            return false;
+        }
+    }
+    false
+}
+
 /// Why a step cannot be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NotMeasurable {
@@ -463,6 +564,55 @@ pub enum NotMeasurable {
 }
 
 impl Step {
+    /// Makes a step of an action, which is not measured.
+    #[must_use]
+    pub const fn new(action: Action) -> Self {
+        Self {
+            action,
+            measured: false,
+            name: None,
+        }
+    }
+
+    /// Makes a message of this size in bytes.
+    #[must_use]
+    pub const fn send(by: SentBy, size: u64) -> Self {
+        let size = Bytes(size);
+        Self::new(Action::Send { by, size })
+    }
+
+    /// Makes a request of the client and its response, of these sizes in bytes.
+    #[must_use]
+    pub fn exchange(request: u64, response: u64) -> Self {
+        Self::new(Action::Repeat {
+            times: 1,
+            every: None,
+            steps: vec![
+                Self::send(SentBy::Client, request),
+                Self::send(SentBy::Server, response),
+            ],
+        })
+    }
+
+    /// Repeats a step, each time directly after the one before.
+    #[must_use]
+    pub fn repeat(times: u64, step: Self) -> Self {
+        Self::new(Action::Repeat {
+            times,
+            every: None,
+            steps: vec![step],
+        })
+    }
+
+    /// Returns the step, measured.
+    #[must_use]
+    pub fn measured(self) -> Self {
+        Self {
+            measured: true,
+            ..self
+        }
+    }
+
     /// Checks whether the client sees when a measured step begins and ends; `waits` says whether a wait comes before it.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use regatta_model::{
     Bytes, Direction, Script, Spread, Study, WorkloadKind,
-    script::{Action, SentBy, Spaced},
+    script::{Action, Event, IntervalDistribution, SentBy, Step},
 };
 
 /// Reads a study with a script of these lines, the first of which is line 8.
@@ -35,7 +35,7 @@ fn a_script_without_flows_loads_a_page() {
     assert_eq!(page.direction(), Direction::Both);
     assert_eq!(
         page.description(),
-        "document, 6 of objects: 62 messages, 795.5 kB"
+        "first, 5 of others: 62 messages, 795.5 kB"
     );
 }
 
@@ -64,7 +64,10 @@ fn every_key_of_a_script_is_read() {
         panic!("two flows");
     };
     assert!(first.steps[0].measured);
-    assert_eq!((second.count, second.after), (3, Some(0)));
+    assert_eq!(
+        (second.count, second.after),
+        (3, Some(Event::FlowsEnded(0)))
+    );
     assert_eq!(second.name, "flow 2");
     assert_eq!(second.delay, Duration::from_millis(5));
     let actions: Vec<_> = second.steps.iter().map(|step| &step.action).collect();
@@ -85,8 +88,8 @@ fn every_key_of_a_script_is_read() {
     else {
         panic!("{:?}", actions[2]);
     };
-    assert_eq!(every.interval, Duration::from_millis(13));
-    assert_eq!(every.spaced, Spaced::Exponentially);
+    assert_eq!(every.mean, Duration::from_millis(13));
+    assert_eq!(every.distribution, IntervalDistribution::Exponential);
     assert_eq!(second.volume().from_client, 11 * 17 + 19);
     let kind = WorkloadKind::Script(script);
     let stored = serde_json::to_string(&kind).expect("JSON");
@@ -121,13 +124,27 @@ refused! {
     a_flow_without_steps: read("[[workload.flow]]\nname = \"a\""), "8:1", "there are no `steps`";
     two_flows_of_one_name:
         read("[[workload.flow]]\nname = \"a\"\nsteps = [{ send = \"1B\" }]\n[[workload.flow]]\nname = \"a\"\nsteps = [{ send = \"1B\" }]"),
-        "12:8", "two flows `a`";
+        "12:8", "two flows or steps `a`";
     a_flow_after_one_that_is_not_above: read("[[workload.flow]]\nafter = \"b\"\nsteps = [{ send = \"1B\" }]"),
-        "9:9", "no flow `b` stands above this one";
+        "9:9", "no flow or step `b` stands above this flow";
     a_first_flow_with_a_delay: read("[[workload.flow]]\ndelay = \"1s\"\nsteps = [{ send = \"1B\" }]"),
         "8:1", "the first flow begins with the transfer";
-    too_many_messages: steps("{ repeat = 1000000, steps = [{ send = \"1B\" }, { send = \"1B\" }] }"),
-        "6:1", "2000000 messages";
+    too_many_messages: steps("{ repeat = 2000000, steps = [{ send = \"1B\" }, { send = \"1B\" }] }"),
+        "8:1", "6000000 messages, waits and repetitions";
+    too_many_repetitions_without_messages:
+        steps("{ send = \"1B\" }, { repeat = 1000000, steps = [{ repeat = 1000, steps = [{ wait = \"1ns\" }] }] }"),
+        "8:1", "messages, waits and repetitions";
+    an_action_beside_repeat: steps("{ repeat = 2, send = \"1B\" }"), "9:10", "a step with `repeat` has what it repeats in `steps`";
+    two_steps_of_one_name: steps("{ send = \"1B\", name = \"a\" }, { send = \"1B\", name = \"a\" }"),
+        "9:", "two steps of this name";
+    a_name_inside_a_repetition: steps("{ repeat = 2, steps = [{ send = \"1B\", name = \"a\" }] }"),
+        "9:", "only a step of the flow itself has a name";
+    a_measured_step_after_the_wait_of_the_time_before:
+        steps("{ repeat = 5, steps = [{ send = \"1B\", from = \"server\", measure = true }, { wait = \"1s\" }] }"),
+        "9:10", "the moment at which the server begins this one is not known";
+    a_percentile_of_too_few_steps:
+        read("rank_by = \"step_time_p99_ns\"\n[[workload.flow]]\nsteps = [{ repeat = 99, steps = [{ request = \"1B\", response = \"1B\", measure = true }] }]"),
+        "8:11", "this script measures 99 steps";
     too_many_flows: read("[[workload.flow]]\ncount = 2000\nsteps = [{ send = \"1B\" }]"),
         "9:9", "`count` cannot be 2000";
     a_spacing_without_a_schedule: steps("{ repeat = 2, spacing = \"exponential\", steps = [{ send = \"1B\" }] }"),
@@ -143,6 +160,58 @@ refused! {
     a_ranking_by_another_metric: read("rank_by = \"goodput_bps\""), "8:11", "a script is not ranked by `goodput_bps`";
     a_schedule_beyond_the_deadline: steps("{ repeat = 61, every = \"1s\", steps = [{ send = \"1B\" }] }"),
         "6:1", "the waits and schedules of this script take";
+}
+
+#[test]
+fn a_flow_begins_after_a_step_of_another() {
+    let script = read(
+        "[[workload.flow]]
+         steps = [{ send = \"1B\" }, { request = \"1B\", response = \"1B\", name = \"first\" }, { send = \"1B\" }]
+         [[workload.flow]]
+         after = \"first\"
+         steps = [{ send = \"1B\" }]",
+    )
+    .expect("a script");
+    assert_eq!(script.flows[1].after, Some(Event::StepEnded(0, 1)));
+    assert!(script.is_sound());
+    // There and back, and there and the acknowledgement.
+    let time = script.time(Duration::from_millis(100), f64::INFINITY);
+    assert_eq!(time, Duration::from_millis(200));
+}
+
+/// What an order may have that no study has.
+#[test]
+fn scripts_that_no_study_can_have_are_not_sound() {
+    let of = |change: fn(&mut Script)| {
+        let mut script = Script::page_load();
+        assert!(script.is_sound());
+        change(&mut script);
+        script.is_sound()
+    };
+    assert!(!of(|it| it.flows.clear()));
+    assert!(!of(|it| it.flows[0].count = 0));
+    assert!(!of(|it| it.flows[0].count = u32::MAX));
+    assert!(!of(|it| it.flows[0].after = Some(Event::FlowsEnded(0))));
+    assert!(!of(|it| it.flows[1].after = Some(Event::StepEnded(0, 9))));
+    assert!(!of(
+        |it| it.flows[0].steps = vec![Step::send(SentBy::Client, 0)]
+    ));
+    assert!(!of(
+        |it| it.flows[0].steps = vec![Step::exchange(1, u64::MAX)]
+    ));
+    assert!(!of(|it| {
+        let steps = Vec::new();
+        let action = Action::Repeat {
+            times: u64::MAX,
+            every: None,
+            steps,
+        };
+        it.flows[0].steps = vec![Step::new(action)];
+    }));
+    assert!(!of(|it| {
+        let once = Step::send(SentBy::Client, 1);
+        it.flows[0].steps = vec![(0..20).fold(once, |inner, _| Step::repeat(u64::MAX, inner))];
+    }));
 }
 
 #[test]

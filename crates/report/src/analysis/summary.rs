@@ -317,7 +317,8 @@ pub struct Cell {
     /// metric, in nanoseconds.
     #[serde(skip)]
     pub clock_errors_ns: BTreeMap<String, f64>,
-    /// Metric of the ranking, whose geometric mean is shown, where the study or a script names it.
+    /// Metric of the ranking, whose geometric mean is shown, where the study names it or it is not one by which every study
+    /// compares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ranked_by: Option<String>,
 }

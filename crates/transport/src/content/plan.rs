@@ -21,9 +21,9 @@ const LONGEST_MESSAGE: u64 = 256 << 20;
 pub(crate) struct Plan {
     /// Bytes of all messages.
     pub size: u64,
-    /// Size of every message but the last, which may be shorter; of messages with lengths of their own that of the longest.
+    /// Size of every message but the last, which may be shorter; where each has its own, at least the largest.
     pub message: usize,
-    /// Lengths of the messages, where each has its own.
+    /// Lengths of the messages, where they differ.
     lengths: Option<Arc<[u32]>>,
     /// Number of messages.
     pub count: u64,
@@ -84,24 +84,16 @@ impl Plan {
         })
     }
 
-    /// Makes the messages of a flow, each with its length; the headers depend on the name of the part and on the number of
-    /// the flow.
-    pub(crate) fn of_lengths(
-        order: &TrialOrder,
-        (part, flow): (&str, u16),
-        lengths: Arc<[u32]>,
-    ) -> Result<Self> {
-        let longest = lengths.iter().copied().max().unwrap_or(1);
-        let size = lengths.iter().map(|length| u64::from(*length)).sum();
-        let longest = Size(longest.into());
-        let one = Self::of(order, part, longest, longest, Pattern::Random)?;
-        Ok(Self {
-            size,
+    /// Returns messages of these lengths, none of which is longer than those of this plan. The headers depend on the part's
+    /// `number`.
+    pub(crate) fn of_lengths(&self, lengths: Arc<[u32]>, number: u32) -> Self {
+        Self {
+            size: lengths.iter().map(|length| u64::from(*length)).sum(),
             count: lengths.len() as u64,
-            salt: one.salt.wrapping_add(flow.into()),
+            salt: self.salt.wrapping_add(number),
             lengths: Some(lengths),
-            ..one
-        })
+            ..self.clone()
+        }
     }
 
     /// Returns messages of the same length with `size` bytes in all. The headers depend on

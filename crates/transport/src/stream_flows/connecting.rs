@@ -156,7 +156,12 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
     /// Opens the first flow. Where there is a schedule, opens all flows one after another and begins it.
     async fn open_first(&self) -> Vec<Result<Opened<E>>> {
         let (shared, flows) = (self.shared, self.shared.flows);
-        let count = flows.schedule().map_or(1, |_| flows.flows.len());
+        let count = match &flows.content {
+            Content::Scheduled(_) => flows.flows.len(),
+            // They are set up side by side.
+            Content::Script(script) if !script.shares_connection() => 0,
+            Content::Bulk | Content::Exchange(_) | Content::Script(_) => 1,
+        };
         let mut opened: Vec<Result<Opened<E>>> = Vec::new();
         let mut begun = shared.started;
         for flow in flows.flows.iter().take(count) {
@@ -305,6 +310,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
         let (stream, opening) = (&mut opened.stream, &opened.opening);
         let executor = self.end.carrier.executor();
         let mut exchanged = ExchangeResult::default();
+        let deadline = self.end.watch.loaded_since() + shared.trial.order.deadline;
         let part = async {
             match &shared.flows.content {
                 Content::Exchange(exchange) => {
@@ -315,7 +321,7 @@ impl<E: StreamEndpoint> Client<'_, '_, E> {
                 }
                 Content::Script(script) => {
                     script
-                        .carry(shared, executor, flow, (stream, opening))
+                        .carry((shared, deadline), executor, flow, (stream, opening))
                         .await
                 }
                 _ if shared.sends(flow) => {

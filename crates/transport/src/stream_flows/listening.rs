@@ -24,7 +24,7 @@ use crate::{
         connecting::CLOSING,
         findings::Findings,
         listening::{Listening, ListeningWork, Outcome},
-        streams::{FlowOf, StreamFlow, Streams, accept_stream, echo, opening_until},
+        streams::{FlowOf, StreamFlow, Streams, accept_stream, echo, opening_until, read_opening},
         wait_queue::{WaitQueue, serve_in_turns},
     },
 };
@@ -211,36 +211,42 @@ async fn carry_streams<E: StreamEndpoint>(
         true => shared.flows.flows.len(),
         false => 1,
     };
-    let accept = async || {
-        let limit = end.watch.limit;
-        let (purpose, stream, rest) = accept_stream(end.trial, connection, limit).await?;
-        match purpose {
-            Some(Purpose::Transfer) => Ok(Coming::Later(stream, rest)),
+    let accept = async |turns: &WaitQueue, task| {
+        let mut stream = connection.accept_stream(end.watch.limit).await?;
+        // The opening of this stream may be lost while that of the next one is there.
+        turns.pass(task);
+        match read_opening(end.trial, &mut stream).await? {
+            (Some(Purpose::Transfer), rest) => Ok(AcceptedStream::Later(stream, rest)),
             _ => Err(TransportError::protocol(reason::unexpected_stream())),
         }
     };
-    let next = async |_: &WaitQueue, _: usize| match shared.stop.unless_raised(accept()).await {
+    let next = async |turns: &WaitQueue, task: usize| match shared
+        .stop
+        .unless_raised(accept(turns, task))
+        .await
+    {
         Ok(next) => Some(next),
         Err(error) => {
             shared.broke(error);
             None
         }
     };
-    let serve = async |coming| match coming {
-        Coming::First((flow, stream, rest)) => carry(serving, flow, stream, rest).await,
-        Coming::Later(mut stream, mut rest) => {
+    let serve = async |stream| match stream {
+        AcceptedStream::First((flow, stream, rest)) => carry(serving, flow, stream, rest).await,
+        AcceptedStream::Later(mut stream, mut rest) => {
             let flow = flow_of(shared, &mut stream, &mut rest).await;
             carry(serving, flow, &mut stream, &rest).await;
         }
     };
     let tasks = (streams, &shared.stop);
-    serve_in_turns(executor, tasks, Coming::First(first), next, serve).await;
+    serve_in_turns(executor, tasks, AcceptedStream::First(first), next, serve).await;
 }
 
 /// Stream of a connection with what came with its opening.
-enum Coming<'s, S> {
-    /// The first one, whose flow is known.
+enum AcceptedStream<'s, S> {
+    /// First stream, whose flow is known.
     First((Result<&'s Part>, &'s mut S, &'s mut Vec<u8>)),
+    /// Later stream.
     Later(S, Vec<u8>),
 }
 

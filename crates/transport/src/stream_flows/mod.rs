@@ -1,10 +1,9 @@
 //! Trial over the streams of one or several connections: a bulk transfer, an exchange of requests
-//! and responses, or messages that leave on a schedule.
+//! and responses, messages that leave on a schedule, or the steps of a script.
 //!
-//! A *flow* is one stream that carries a part of one direction, and has a connection of its own
-//! unless the workload is about the streams of one connection. A transfer in both directions
-//! has two sets of flows, because one task cannot read a stream while it writes it. A transfer over
-//! one connection is a transfer of one flow.
+//! A *flow* is one stream, and has a connection of its own unless the workload is about the streams of one connection. The
+//! flows of a transfer in both directions carry one direction each, because one task cannot read a stream while it writes
+//! it; exchanges and scripts take turns. A transfer over one connection is a transfer of one flow.
 
 mod connecting;
 mod content;
@@ -51,7 +50,7 @@ pub(crate) struct Flows {
     noise: Option<Noise>,
     /// Bytes of the file, where there is one.
     file_bytes: u64,
-    /// Size of each direction, in bytes.
+    /// Size of each direction, of a script of both together, in bytes.
     size: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Steps of a script: both ends of a flow carry out the same ones, each of them its part.
+//! Steps of a script, of which both ends of a flow carry out their parts in the same order.
 
 use std::{
     sync::{
@@ -12,9 +12,10 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{
-    Spread,
+    Pattern, Spread,
     metric::{DelayMetrics, id},
-    script::{self, Action, SentBy, Spaced, Step},
+    reason,
+    script::{self, Action, Event, IntervalDistribution, SentBy, Step},
 };
 
 use super::{Shared, Tally, receiving::SCRATCH_BYTES};
@@ -38,42 +39,50 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Script {
     spread: Spread,
-    /// Program of each flow, by its index.
+    /// Program of each flow, by the index of the flow.
     programs: Vec<Program>,
-    /// Flows of the description, of which each may stand for several.
-    groups: Vec<Group>,
+    /// Descriptions of flows, each of one or several.
+    descriptions: Vec<Description>,
+    /// Events at the client for which flows wait.
+    awaited: Vec<AwaitedEvent>,
 }
 
-/// What a flow does.
+/// Operations of a flow.
 #[derive(Debug)]
 struct Program {
-    group: usize,
+    description: usize,
     operations: Vec<Operation>,
-    /// Messages of the server; those of the client are the part's.
+    /// Messages of the server; those of the client are in the part.
     from_server: Plan,
 }
 
-/// Equal flows.
+/// Beginning of the flows of one description.
 #[derive(Debug)]
-struct Group {
-    after: Option<usize>,
+struct Description {
+    after: Option<Event>,
     delay: Duration,
-    /// Number of its flows that have not ended, at the client.
-    left: AtomicUsize,
-    /// Stop that is raised when all have ended.
-    ended: Stop,
 }
 
-/// Part of a step that needs no other one.
+/// Event that has happened when it has in each flow of a description.
+#[derive(Debug)]
+struct AwaitedEvent {
+    event: Event,
+    /// Number of flows in which it has not happened.
+    left: AtomicUsize,
+    /// Stop that is raised when it has happened in all.
+    happened: Stop,
+}
+
+/// Operation of a flow, which has no other operations inside.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Operation {
-    /// The next message of a host, whole.
+    /// Next message of a host.
     Message(SentBy),
     /// Wait of a host from the end of the operation before.
     Wait { by: SentBy, time: Duration },
     /// Beginning of a schedule with this number.
     Begin(usize),
-    /// Wait of a host for a moment of a schedule, which may have passed.
+    /// Wait of a host until a moment of a schedule, which may have passed.
     Due {
         by: SentBy,
         schedule: usize,
@@ -83,26 +92,37 @@ enum Operation {
     Measure,
     /// End of the measured step that began last.
     Measured,
+    /// End of a step, by its index in the flow.
+    StepEnded(usize),
 }
 
-/// Operations that are being made of steps.
+/// Makes the operations of a flow from its steps.
 struct Compiler {
     operations: Vec<Operation>,
+    /// Lengths of the messages of client and server, in bytes.
     lengths: [Vec<u32>; 2],
     schedules: usize,
     random: ChaCha8Rng,
 }
 
 impl Compiler {
-    fn steps(&mut self, steps: &[Step]) {
-        for step in steps {
-            if step.measured {
-                self.operations.push(Operation::Measure);
+    /// Makes the operations of a whole flow, with the ends of its steps.
+    fn flow(&mut self, steps: &[Step]) {
+        for (index, step) in steps.iter().enumerate() {
+            self.step(step);
+            if step.name.is_some() {
+                self.operations.push(Operation::StepEnded(index));
             }
-            self.action(&step.action);
-            if step.measured {
-                self.operations.push(Operation::Measured);
-            }
+        }
+    }
+
+    fn step(&mut self, step: &Step) {
+        if step.measured {
+            self.operations.push(Operation::Measure);
+        }
+        self.action(&step.action);
+        if step.measured {
+            self.operations.push(Operation::Measured);
         }
     }
 
@@ -137,30 +157,37 @@ impl Compiler {
                         });
                         offset = offset.saturating_add(self.interval(*every));
                     }
-                    self.steps(steps);
+                    for step in steps {
+                        self.step(step);
+                    }
                 }
             }
         }
     }
 
-    fn interval(&mut self, every: script::Every) -> Duration {
-        match every.spaced {
-            Spaced::Evenly => every.interval,
-            Spaced::Exponentially => {
+    /// Draws an interval.
+    fn interval(&mut self, interval: script::Interval) -> Duration {
+        match interval.distribution {
+            IntervalDistribution::Constant => interval.mean,
+            IntervalDistribution::Exponential => {
                 let uniform: f64 = self.random.random();
-                every.interval.mul_f64(-(1.0 - uniform).ln())
+                interval.mean.mul_f64(-(1.0 - uniform).ln())
             }
         }
     }
 
-    /// Ends with the hosts that wait: the one that sends the next message, at the end the client.
+    /// Sets the hosts that wait: the sender of the next message, after the last one the client. Returns the lengths of the
+    /// messages of both, and the operations.
     fn finish(mut self) -> ([Arc<[u32]>; 2], Vec<Operation>) {
         let mut next = SentBy::Client;
         for operation in self.operations.iter_mut().rev() {
             match operation {
                 Operation::Message(by) => next = *by,
                 Operation::Wait { by, .. } | Operation::Due { by, .. } => *by = next,
-                Operation::Begin(_) | Operation::Measure | Operation::Measured => {}
+                Operation::Begin(_)
+                | Operation::Measure
+                | Operation::Measured
+                | Operation::StepEnded(_) => {}
             }
         }
         (self.lengths.map(Arc::from), self.operations)
@@ -171,10 +198,16 @@ impl Script {
     /// Makes the flows of a script, each with the client's messages.
     ///
     /// # Errors
-    /// [`TransportError::Order`] for more than 65536 flows.
+    /// [`TransportError::Order`] for a script that no study can have.
     pub(super) fn new(order: &TrialOrder, script: &script::Script) -> Result<(Self, Vec<Part>)> {
+        if !script.is_sound() {
+            return Err(TransportError::order(reason::not_a_script()));
+        }
+        let largest = script.largest_message();
+        // All messages are parts of one, which each end holds once.
+        let whole = Plan::of(order, "", largest, largest, Pattern::Random)?;
         let (mut programs, mut parts) = (Vec::new(), Vec::new());
-        for (group, flow) in script.flows.iter().enumerate() {
+        for (description, flow) in script.flows.iter().enumerate() {
             for _ in 0..flow.count {
                 let index = index_of(parts.len())?;
                 let mut compiler = Compiler {
@@ -184,27 +217,35 @@ impl Script {
                     random: ChaCha8Rng::seed_from_u64(order.seed),
                 };
                 compiler.random.set_stream(index.into());
-                compiler.steps(&flow.steps);
+                compiler.flow(&flow.steps);
                 let ([from_client, from_server], operations) = compiler.finish();
-                let plan = |name, lengths| Plan::of_lengths(order, (name, index), lengths);
+                let number = 2 * u32::from(index);
                 programs.push(Program {
-                    group,
+                    description,
                     operations,
-                    from_server: plan("server", from_server)?,
+                    from_server: whole.of_lengths(from_server, number + 1),
                 });
-                parts.push(Part::from_client(index, plan("", from_client)?));
+                parts.push(Part::from_client(
+                    index,
+                    whole.of_lengths(from_client, number),
+                ));
             }
         }
-        let groups = script.flows.iter().map(|flow| Group {
+        let descriptions = script.flows.iter().map(|flow| Description {
             after: flow.after,
             delay: flow.delay,
-            left: AtomicUsize::new(flow.count as usize),
-            ended: Stop::new(),
+        });
+        let events = script.flows.iter().filter_map(|flow| flow.after);
+        let awaited = events.map(|event| AwaitedEvent {
+            event,
+            left: AtomicUsize::new(script.flows[event.flow()].count as usize),
+            happened: Stop::new(),
         });
         let this = Self {
             spread: script.spread,
             programs,
-            groups: groups.collect(),
+            descriptions: descriptions.collect(),
+            awaited: awaited.collect(),
         };
         Ok((this, parts))
     }
@@ -232,7 +273,7 @@ impl Script {
         &self.programs[usize::from(flow.index)]
     }
 
-    /// Whether the first thing that a flow does is a message of the client.
+    /// Whether a flow begins with a message of the client, without a wait.
     pub(super) fn client_begins(&self, flow: &Part) -> bool {
         let mut operations = self.program(flow).operations.iter();
         let first = operations.find(|it| !matches!(it, Operation::Begin(_) | Operation::Measure));
@@ -243,7 +284,7 @@ impl Script {
         }
     }
 
-    /// Waits at the client until a flow begins.
+    /// Waits at the client until a flow is to begin.
     ///
     /// # Errors
     /// [`TransportError::Cancelled`] where the transfer ends before.
@@ -253,43 +294,49 @@ impl Script {
         executor: &impl Executor,
         flow: &Part,
     ) -> Result<()> {
-        let group = &self.groups[self.program(flow).group];
+        let description = &self.descriptions[self.program(flow).description];
         let mut since = shared.started;
-        if let Some(after) = group.after.and_then(|after| self.groups.get(after)) {
-            let ended = shared.stop.child();
-            let _link = after.ended.link(&ended);
+        if let Some(after) = description.after
+            && let Some(awaited) = self.awaited.iter().find(|it| it.event == after)
+        {
+            let either = shared.stop.child();
+            let _link = awaited.happened.link(&either);
             executor
-                .sleep_unless_stopped(MonotonicTime::NEVER, &ended)
+                .sleep_unless_stopped(MonotonicTime::NEVER, &either)
                 .await;
             since = MonotonicTime::now();
         }
-        let begins = since + group.delay;
+        let begins = since + description.delay;
         if shared.stop.is_stopped() || executor.sleep_unless_stopped(begins, &shared.stop).await {
             return Err(TransportError::Cancelled);
         }
         Ok(())
     }
 
-    /// Notes at the client that a flow has ended.
-    fn ended(&self, flow: &Part) {
-        let group = &self.groups[self.program(flow).group];
-        if group.left.fetch_sub(1, Ordering::AcqRel) == 1 {
-            group.ended.stop();
+    /// Notes an event of a flow at the client.
+    fn happened(&self, event: Event) {
+        // Several flows may wait for one event.
+        for awaited in self.awaited.iter().filter(|it| it.event == event) {
+            if awaited.left.fetch_sub(1, Ordering::AcqRel) == 1 {
+                awaited.happened.stop();
+            }
         }
     }
 
     /// Carries out the steps of a flow at the client, and waits for the acknowledgement of its messages; returns the moment
-    /// of its arrival. `opening` leaves with the first message.
+    /// of its arrival. `opening` leaves with the first message. Steps that end after `deadline` are not measured.
     pub(super) async fn carry<S: ByteStream>(
         &self,
-        shared: &Shared<'_>,
+        (shared, deadline): (&Shared<'_>, MonotonicTime),
         executor: &impl Executor,
         flow: &Part,
         (stream, opening): (&mut S, &[u8]),
     ) -> Result<MonotonicTime> {
         let program = self.program(flow);
-        let mut end = End::new(shared, SentBy::Client, (&flow.plan, &program.from_server));
+        let mut end = FlowRun::new(shared, SentBy::Client, (&flow.plan, &program.from_server));
         opening.clone_into(&mut end.before);
+        end.deadline = deadline;
+        end.events = Some((self, program.description));
         let carried = end.carry(executor, &program.operations, stream).await;
         shared.tally().corrupted += end.arrivals.corrupted;
         carried?;
@@ -301,7 +348,7 @@ impl Script {
             let mut tally = shared.tally();
             tally.acknowledged = tally.acknowledged + got.delivered;
         }
-        self.ended(flow);
+        self.happened(Event::FlowsEnded(program.description));
         Ok(arrived)
     }
 
@@ -315,7 +362,7 @@ impl Script {
         (stream, rest): (&mut S, &[u8]),
     ) -> Result<MonotonicTime> {
         let program = self.program(flow);
-        let mut end = End::new(shared, SentBy::Server, (&program.from_server, &flow.plan));
+        let mut end = FlowRun::new(shared, SentBy::Server, (&program.from_server, &flow.plan));
         end.take(rest);
         let carried = end.carry(executor, &program.operations, stream).await;
         shared.tally().corrupted += end.arrivals.corrupted;
@@ -358,37 +405,41 @@ pub(super) const fn spread_name(spread: Spread) -> &'static str {
     }
 }
 
-/// One end of a flow.
-struct End<'a> {
+/// Run of a flow at one end.
+struct FlowRun<'a> {
     shared: &'a Shared<'a>,
+    /// Script and description of the flow whose events are noted, at the client.
+    events: Option<(&'a Script, usize)>,
     host: SentBy,
     messages: &'a Plan,
     /// Number of messages that were handed over.
     sent: u64,
-    /// What leaves with the next message.
+    /// Bytes that leave with the next message.
     before: Vec<u8>,
-    /// Whether the transport may hold something back.
+    /// Whether the transport may hold back messages.
     unflushed: bool,
     arrivals: StreamCheck,
-    /// Number of the other end's messages that the steps have come to.
+    /// Number of messages of the other end up to the current operation.
     awaited: u64,
-    /// What was counted as delivered.
+    /// Delivered bytes and messages that were counted.
     counted: Delivered,
     /// Bytes that came after the messages.
     after: Vec<u8>,
     last_arrival: MonotonicTime,
     /// Beginnings of the schedules.
     schedules: Vec<MonotonicTime>,
-    /// Scheduled beginning of what comes next.
+    /// Scheduled beginning of the next operation.
     due: Option<MonotonicTime>,
     /// Beginnings of the measured steps that have not ended.
     measured: Vec<MonotonicTime>,
+    deadline: MonotonicTime,
 }
 
-impl<'a> End<'a> {
+impl<'a> FlowRun<'a> {
     fn new(shared: &'a Shared<'a>, host: SentBy, (ours, theirs): (&'a Plan, &Plan)) -> Self {
         Self {
             shared,
+            events: None,
             host,
             messages: ours,
             sent: 0,
@@ -402,9 +453,11 @@ impl<'a> End<'a> {
             schedules: Vec::new(),
             due: None,
             measured: Vec::new(),
+            deadline: MonotonicTime::NEVER,
         }
     }
 
+    /// Carries out the operations.
     async fn carry<S: ByteStream>(
         &mut self,
         executor: &impl Executor,
@@ -453,12 +506,16 @@ impl<'a> End<'a> {
                     self.measured.push(begun);
                 }
                 Operation::Measured => {
-                    if let Some(begun) = self.measured.pop() {
+                    let begun = self.measured.pop();
+                    if let Some(begun) = begun.filter(|_| self.last_arrival <= self.deadline) {
                         let mut tally = self.shared.tally();
-                        tally
-                            .steps
-                            .get_or_insert_default()
-                            .add(begun, self.last_arrival);
+                        let steps = tally.steps.get_or_insert_default();
+                        steps.add(begun, self.last_arrival);
+                    }
+                }
+                Operation::StepEnded(step) => {
+                    if let Some((script, description)) = self.events {
+                        script.happened(Event::StepEnded(description, step));
                     }
                 }
                 Operation::Measure => {}
@@ -550,27 +607,19 @@ impl<'a> End<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use regatta_model::Bytes;
 
-    fn send(by: SentBy, size: u64) -> Step {
-        Step {
-            action: Action::Send {
-                by,
-                size: Bytes(size),
-            },
-            measured: false,
-        }
+    fn repeat(times: u64, every: Option<script::Interval>, steps: Vec<Step>) -> Step {
+        Step::new(Action::Repeat {
+            times,
+            every,
+            steps,
+        })
     }
 
-    fn repeat(times: u64, every: Option<script::Every>, steps: Vec<Step>, measured: bool) -> Step {
-        Step {
-            action: Action::Repeat {
-                times,
-                every,
-                steps,
-            },
-            measured,
-        }
+    fn wait(seconds: u64) -> Step {
+        Step::new(Action::Wait {
+            time: Duration::from_secs(seconds),
+        })
     }
 
     fn compile(steps: &[Step]) -> ([Arc<[u32]>; 2], Vec<Operation>) {
@@ -580,57 +629,61 @@ mod tests {
             schedules: 0,
             random: ChaCha8Rng::seed_from_u64(1),
         };
-        compiler.steps(steps);
+        compiler.flow(steps);
         compiler.finish()
+    }
+
+    fn hosts_that_wait(steps: &[Step]) -> Vec<SentBy> {
+        let (_, operations) = compile(steps);
+        let waits = operations.iter().filter_map(|operation| match operation {
+            Operation::Wait { by, .. } | Operation::Due { by, .. } => Some(*by),
+            _ => None,
+        });
+        waits.collect()
     }
 
     #[test]
     fn the_host_that_sends_next_waits() {
-        let wait = Step {
-            action: Action::Wait {
-                time: Duration::from_secs(1),
-            },
-            measured: false,
-        };
+        use SentBy::{Client, Server};
         let steps = [
-            send(SentBy::Client, 10),
-            wait.clone(),
-            send(SentBy::Server, 20),
-            wait,
+            Step::send(Client, 10),
+            wait(1),
+            Step::send(Server, 20),
+            wait(1),
         ];
-        let ([client, server], operations) = compile(&steps);
+        let ([client, server], _) = compile(&steps);
         assert_eq!((&*client, &*server), (&[10][..], &[20][..]));
-        let waits: Vec<_> = (operations.iter())
-            .filter_map(|operation| match operation {
-                Operation::Wait { by, .. } => Some(*by),
-                _ => None,
-            })
-            .collect();
-        assert_eq!(waits, [SentBy::Server, SentBy::Client]);
+        assert_eq!(hosts_that_wait(&steps), [Server, Client]);
+    }
+
+    #[test]
+    fn a_wait_at_the_end_of_a_repetition_is_that_of_the_next_time() {
+        use SentBy::{Client, Server};
+        let pushes = vec![Step::send(Server, 1), wait(1)];
+        assert_eq!(
+            hosts_that_wait(&[repeat(3, None, pushes)]),
+            [Server, Server, Client]
+        );
     }
 
     #[test]
     fn a_schedule_begins_at_once_and_its_intervals_add_up() {
-        let every = |spaced| {
-            Some(script::Every {
-                interval: Duration::from_millis(100),
-                spaced,
-            })
-        };
-        let offsets = |spaced| {
-            let exchange = vec![send(SentBy::Client, 1), send(SentBy::Server, 1)];
-            let (_, operations) = compile(&[repeat(1000, every(spaced), exchange, false)]);
+        let offsets = |distribution| {
+            let mean = Duration::from_millis(100);
+            let every = Some(script::Interval { mean, distribution });
+            let (_, operations) = compile(&[repeat(1000, every, vec![Step::exchange(1, 1)])]);
             let offsets = operations.iter().filter_map(|operation| match operation {
                 Operation::Due { by, offset, .. } => Some((*by, *offset)),
                 _ => None,
             });
             offsets.collect::<Vec<_>>()
         };
-        let even = offsets(Spaced::Evenly);
+        let even = offsets(IntervalDistribution::Constant);
         assert_eq!(even[0], (SentBy::Client, Duration::ZERO));
         assert_eq!(even[999], (SentBy::Client, Duration::from_millis(99_900)));
-        let random = offsets(Spaced::Exponentially);
-        assert_eq!(random, offsets(Spaced::Exponentially), "the seed decides");
+        let random = offsets(IntervalDistribution::Exponential);
+        let again = offsets(IntervalDistribution::Exponential);
+        assert_eq!(random, again, "the seed decides");
         // The mean of 999 exponential intervals has a standard deviation of 3.2 %; this one is of a fixed seed.
         let mean = random[999].1.as_secs_f64() / 999.0;
         assert!((mean - 0.1).abs() < 0.01, "{mean}");
@@ -638,9 +691,9 @@ mod tests {
 
     #[test]
     fn measured_steps_nest() {
-        let inner = repeat(1, None, vec![send(SentBy::Server, 5)], true);
-        let (_, operations) = compile(&[repeat(2, None, vec![inner], true)]);
         use Operation::{Measure, Measured, Message};
+        let inner = Step::send(SentBy::Server, 5).measured();
+        let (_, operations) = compile(&[Step::repeat(2, inner).measured()]);
         let one = [Measure, Message(SentBy::Server), Measured];
         let expected = [&[Measure][..], &one, &one, &[Measured]].concat();
         assert_eq!(operations, expected);

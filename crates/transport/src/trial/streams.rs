@@ -157,7 +157,7 @@ pub(crate) async fn open_stream<C: StreamConnection>(
 
 /// Reads a stream's opening: its purpose, or `None` if it has none of this trial, and what came
 /// after it.
-async fn read_opening<S: ByteStream>(
+pub(crate) async fn read_opening<S: ByteStream>(
     trial: &Trial,
     stream: &mut S,
 ) -> Result<(Option<Purpose>, Vec<u8>)> {

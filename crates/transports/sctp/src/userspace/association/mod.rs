@@ -472,13 +472,16 @@ impl Association {
         Ok(())
     }
 
-    /// Takes the next stream that the other end opened, in the order of its opening.
+    /// Takes the next stream that the other end opened, in the order of its opening. A stream that was opened before another
+    /// whose data has arrived is there as well.
     pub(crate) fn poll_accept_stream(&mut self, context: &Context<'_>) -> Poll<Result<StreamId>> {
-        let next = number(!self.connects, self.accepted_streams, STREAMS);
-        if self.opened_by_peer.contains(&next) {
+        let of_peer = |index| number(!self.connects, index, STREAMS);
+        let mut opened = (self.accepted_streams..self.limits.streams).map(of_peer);
+        if opened.any(|id| self.opened_by_peer.contains(&id)) {
+            let next = of_peer(self.accepted_streams);
             self.accepted_streams += 1;
             if self.ended.is_none() {
-                self.prepare_stream(next)?;
+                self.make_stream(next)?;
             }
             return Poll::Ready(Ok(next));
         }
