@@ -8,7 +8,7 @@ use std::{
 
 use parking_lot::Mutex;
 use regatta_control::{Note, Progress, Role, TrialOrder};
-use regatta_model::{Series, units::nanoseconds};
+use regatta_model::{Direction, Series, units::nanoseconds};
 use regatta_telemetry::{
     FlowSample, FlowSource, Instruments, InterfaceInfo, Reading, Sampler, Subject, WindowDeltas,
     interface_of, monotonic_ns, process,
@@ -39,6 +39,8 @@ pub(crate) struct Observed {
 /// The transfer of one end of one trial, as its threads and the sampler share it.
 struct Flow {
     role: Role,
+    /// Whether data goes in both directions, so that this end sends and receives.
+    both: bool,
     live: Arc<LiveCounters>,
     /// Statistics of the transfer's connection.
     transfer: Mutex<Option<Weak<dyn StatisticsSource>>>,
@@ -88,7 +90,7 @@ impl FlowSource for SampledFlow {
 impl Flow {
     /// Reads the statistics of the transfer's connection, at the end that sends.
     fn statistics(&self) -> Option<ProtocolSample> {
-        if self.role == Role::Receiver {
+        if self.role == Role::Receiver && !self.both {
             return None;
         }
         // The reference is taken out of the lock: a stack may take its time to answer.
@@ -101,7 +103,7 @@ impl Flow {
         let sample = statistics.unwrap_or_default();
         let delivered = || self.live.bytes_delivered.load(Ordering::Relaxed);
         FlowSample {
-            bytes_delivered: (self.role == Role::Receiver).then(delivered),
+            bytes_delivered: (self.role == Role::Receiver || self.both).then(delivered),
             retransmitted_packets: sample.retransmitted_packets,
             congestion_window_bytes: sample.congestion_window_bytes,
             smoothed_rtt_ns: sample.smoothed_rtt.map(nanoseconds),
@@ -224,6 +226,7 @@ impl TrialObserver {
         let name = interface.as_ref().map(|info| info.name.as_str());
         let flow = Arc::new(Flow {
             role: order.role,
+            both: order.workload.kind.direction() == Direction::Both,
             live,
             transfer: Mutex::default(),
             interval_ns: order

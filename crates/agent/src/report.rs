@@ -13,7 +13,7 @@ use regatta_telemetry::{InterfaceInfo, WindowDeltas, cpu_time_step, series::mean
 use crate::observer::Observed;
 
 /// Adds metrics, series, facts and warnings. Values that the session itself has reported stay.
-pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
+pub(crate) fn merge(report: &mut SideReport, (role, has_levels): (Role, bool), observed: Observed) {
     let Measurements {
         metrics,
         series,
@@ -51,7 +51,7 @@ pub(crate) fn merge(report: &mut SideReport, role: Role, observed: Observed) {
             put(name, Some(value));
         }
     }
-    if role == Role::Sender {
+    if has_levels {
         for (name, value) in level_metrics(&observed.series) {
             put(name, value);
         }
@@ -282,7 +282,7 @@ mod tests {
             .measurements
             .metrics
             .insert("congestion_window_max_bytes".to_owned(), 99.0);
-        merge(&mut sender, Role::Sender, observed(1500));
+        merge(&mut sender, (Role::Sender, true), observed(1500));
         assert_eq!(sender.measurements.metrics["cpu_sender_ratio"], 0.5);
         assert_eq!(sender.measurements.metrics["packets_sent"], 100.0);
         assert_eq!(sender.measurements.metrics["packets_per_second"], 50.0);
@@ -304,7 +304,7 @@ mod tests {
             sender.measurements.warnings
         );
         let mut receiver = SideReport::default();
-        merge(&mut receiver, Role::Receiver, observed(1500));
+        merge(&mut receiver, (Role::Receiver, false), observed(1500));
         assert_eq!(receiver.measurements.metrics["receive_buffer_errors"], 5.0);
         assert_eq!(
             receiver.measurements.metrics["acknowledgement_packets"],
@@ -329,10 +329,10 @@ mod tests {
     #[test]
     fn super_packets_and_unknown_interfaces_are_warned_of() {
         let mut report = SideReport::default();
-        merge(&mut report, Role::Sender, observed(1400));
+        merge(&mut report, (Role::Sender, true), observed(1400));
         assert_eq!(report.measurements.warnings[0].code, "super_packets");
         let mut report = SideReport::default();
-        merge(&mut report, Role::Sender, Observed::default());
+        merge(&mut report, (Role::Sender, true), Observed::default());
         assert_eq!(report.measurements.warnings[0].code, "interface_unknown");
         assert!(report.measurements.metrics.is_empty());
     }
@@ -354,7 +354,7 @@ mod tests {
             ("not known: the program does not tell", Some(5.0)),
         ] {
             let mut report = receiver_with(offloads);
-            merge(&mut report, Role::Receiver, observed(1500));
+            merge(&mut report, (Role::Receiver, false), observed(1500));
             let found = report.measurements.metrics.get("receive_buffer_errors");
             assert_eq!(found.copied(), counted, "{offloads}");
         }
@@ -372,7 +372,7 @@ mod tests {
                 values: vec![100.0],
             });
             let mut report = SideReport::default();
-            merge(&mut report, Role::Sender, observed);
+            merge(&mut report, (Role::Sender, true), observed);
             let Measurements {
                 metrics,
                 series,
@@ -402,7 +402,7 @@ mod tests {
                 .expect("deltas")
                 .tcp_memory_pressures = times;
             let mut report = receiver_with(offloads);
-            merge(&mut report, Role::Receiver, observed);
+            merge(&mut report, (Role::Receiver, false), observed);
             let warnings = &report.measurements.warnings;
             assert_eq!(warnings.len(), expected, "{warnings:?}");
             assert!(

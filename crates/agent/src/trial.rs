@@ -10,7 +10,7 @@ use std::{
 };
 
 use regatta_control::{Note, Problem, SideReport, TrialOrder};
-use regatta_model::{differing_sysctls, reason};
+use regatta_model::{WorkloadKind, differing_sysctls, reason};
 use regatta_transport::{Driver, LiveCounters, Peer, Stop, TransportError, TrialContext};
 
 use crate::{
@@ -152,7 +152,11 @@ fn run(
         }
     }
     let mut side = result?;
-    report::merge(&mut side, order.role, observer.finish());
+    let has_levels = match order.workload.kind {
+        WorkloadKind::Script(_) => order.sends_most(),
+        _ => order.role == regatta_control::Role::Sender,
+    };
+    report::merge(&mut side, (order.role, has_levels), observer.finish());
     let name = format!("kernel_settings.{}", order.role.name());
     side.measurements.facts.insert(name, kernel_settings());
     let name = format!("processors.{}", order.role.name());

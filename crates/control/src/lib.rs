@@ -11,8 +11,9 @@ use std::{
 };
 
 use regatta_model::{
-    Direction, HostFacts, Measurements, PortRange, Transport, Tuning, Workload,
+    Direction, HostFacts, Measurements, PortRange, Transport, Tuning, Workload, WorkloadKind,
     metric::EndMetrics,
+    script::SentBy,
     units::{nanos, optional_nanos},
 };
 pub use regatta_model::{Problem, ProblemKind};
@@ -252,6 +253,17 @@ impl TrialOrder {
     #[must_use]
     pub fn longest_transfer(&self) -> Duration {
         self.connect_deadline.saturating_add(self.deadline)
+    }
+
+    /// Whether this end is the one that sends most; of both directions at once, with the same bytes in each, both are.
+    #[must_use]
+    pub fn sends_most(&self) -> bool {
+        match &self.workload.kind {
+            WorkloadKind::Script(_) => {
+                (self.workload.kind.main_sender() == SentBy::Client) == self.connects()
+            }
+            _ => self.role == Role::Sender || self.workload.kind.direction() == Direction::Both,
+        }
     }
 
     /// Whether this end connects; the other one listens.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use script::Script;
+use script::{Script, SentBy};
 
 use crate::{
     metric::{DelayMetrics, id},
@@ -545,6 +545,23 @@ impl WorkloadKind {
             Self::Bulk { options, .. } => options.direction,
             Self::Script(script) => script.direction(),
             _ => Direction::Forward,
+        }
+    }
+
+    /// Returns the host that sends most: of both directions with the same bytes the client.
+    #[must_use]
+    pub fn main_sender(&self) -> SentBy {
+        let is_server = match self {
+            Self::Script(script) => {
+                let volume = script.volume();
+                volume.from_server > volume.from_client
+            }
+            _ => self.direction() == Direction::Reverse,
+        };
+        if is_server {
+            SentBy::Server
+        } else {
+            SentBy::Client
         }
     }
 

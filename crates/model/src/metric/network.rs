@@ -4,7 +4,7 @@ super::metrics! {
     RETRANSMITTED_PACKETS = "retransmitted_packets" [Count, Lower, SenderOrSum] "retransmissions":
         "Segments (TCP) or packets (QUIC: packets declared lost) that the sender had to send again, from the beginning of the connection to the end of the transfer, the warm-up included.";
     RETRANSMIT_RATIO = "retransmit_ratio" [Ratio, Lower] "retransmit ratio":
-        "Retransmissions over packets that the transport sent, as it counts them from the beginning of the connection to the end of the transfer. It is not the path's loss.";
+        "Retransmissions over packets that the transport sent, as it counts them from the beginning of the connection to the end of the transfer. It is not the path's loss. Of a script, of the host that sends most.";
     CONGESTION_WINDOW_MEAN_BYTES = "congestion_window_mean_bytes" [Bytes, Neither] "congestion window, mean":
         "Mean of the stored samples, each counted once (series `congestion_window_bytes`, which begins with the transfer, or after its warm-up); of an external driver what its program says.";
     CONGESTION_WINDOW_MAX_BYTES = "congestion_window_max_bytes" [Bytes, Neither] "congestion window, maximum":

@@ -5,7 +5,7 @@ use std::{ops::Range, time::Duration};
 use super::{
     error::Result,
     message::{key as name_of, message, setting, text_setting},
-    names::list,
+    names::{list, nearest},
     section::{Section, refuse},
 };
 use crate::{
@@ -190,9 +190,15 @@ fn read_step(mut section: Section<'_>, depth: usize, waits: &mut bool) -> Result
         present.len() > 1 => section.span(),
             ["a step does one thing, and this one has ", name_of(present[0]), " and ", name_of(present[1])],
             "write two steps";
+        present.is_empty() && section.span_of("response").is_some() => section.span(),
+            ["this step has a ", name_of("response"), " and no ", name_of("request")],
+            ["add ", text_setting("request", "500B"), ", or write ", text_setting("send", "30kB"), " with ", text_setting("from", "server")];
         present.is_empty() && section.span_of("steps").is_none() => section.span(),
             "this step does nothing",
-            ["write one of ", format!("{}", list(&ACTIONS))];
+            ["write one of ", format!("{}", list(&ACTIONS)), meant(&section)];
+        section.span_of("every").is_some() && section.span_of("repeat").is_none() => section.span(),
+            [name_of("every"), " is that of ", name_of("repeat"), ", which is not here"],
+            ["add ", setting("repeat", "10")];
     }
     let waited = *waits;
     let action = match present.first() {
@@ -255,6 +261,12 @@ fn not_measurable(
         name_of("response")
     ]);
     section.error(span, message.to_owned(), hint)
+}
+
+/// Returns the end of a hint with the action that an unknown key may mean.
+fn meant(section: &Section<'_>) -> String {
+    let near = section.unread().find_map(|key| nearest(key, &ACTIONS));
+    near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"))
 }
 
 fn read_send(section: &mut Section<'_>) -> Result<Action> {

@@ -463,6 +463,11 @@ impl<'a> Section<'a> {
         self.table.get(key).map(Spanned::span)
     }
 
+    /// Returns the names of the keys that were not read.
+    pub fn unread(&self) -> impl Iterator<Item = &str> {
+        self.table.keys().map(|key| &**key.get_ref())
+    }
+
     /// Returns the keys that were not read, to be changed.
     pub fn table_mut(&mut self) -> &mut DeTable<'a> {
         &mut self.table

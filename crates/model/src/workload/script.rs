@@ -527,7 +527,11 @@ impl Script {
         let flows: Vec<_> = flows.collect();
         let volume = self.volume();
         let (messages, bytes) = (volume.messages, Bytes(volume.bytes()));
-        format!("{}: {messages} messages, {bytes}", flows.join(", "))
+        let messages = match messages {
+            1 => "1 message".to_owned(),
+            many => format!("{many} messages"),
+        };
+        format!("{}: {messages}, {bytes}", flows.join(", "))
     }
 }
 

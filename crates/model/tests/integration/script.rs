@@ -117,6 +117,9 @@ macro_rules! refused {
 refused! {
     a_step_without_an_action: steps("{}"), "9:10", "this step does nothing";
     a_step_with_two_actions: steps("{ send = \"1B\", wait = \"1s\" }"), "9:10", "a step does one thing";
+    a_misspelt_action: steps("{ sned = \"1B\" }"), "9:10", "did you mean `send`?";
+    a_response_without_a_request: steps("{ response = \"1B\" }"), "9:10", "a `response` and no `request`";
+    a_schedule_without_a_repetition: steps("{ every = \"1s\", steps = [{ send = \"1B\" }] }"), "9:10", "`every` is that of `repeat`";
     a_request_without_a_response: steps("{ request = \"1B\" }"), "9:10", "has no `response`";
     an_unknown_key: steps("{ send = \"1B\", by = \"server\" }"), "9:25", "unknown key `by`";
     an_empty_message: steps("{ send = \"0B\" }"), "9:19", "this size must be from 1 B";

@@ -1,6 +1,8 @@
 //! Failures: work of a cell that was not done.
 
-use regatta_model::{Better, Outcome, TrialRecord, Unit, Workload, metric, metric::id};
+use regatta_model::{
+    Better, Outcome, TrialRecord, Unit, Workload, WorkloadKind, metric, metric::id,
+};
 
 use super::summary::{Failure, FailureKind};
 use crate::{format::quantity, language::tr};
@@ -74,8 +76,14 @@ pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
         .filter(|t| matches!(t.outcome, Outcome::Failed | Outcome::TimedOut))
         .count() as f64;
     let primary = metric::find(workload.kind.primary_metric());
+    let is_script = matches!(workload.kind, WorkloadKind::Script(_));
     let nothing = measured.iter().filter(|metrics| {
         let value = primary.and_then(|primary| metrics.get(primary.name));
+        // No measured step may have ended although much was delivered.
+        let delivered = metrics.get(id::MESSAGES_DELIVERED);
+        if is_script && delivered.is_some_and(|messages| *messages > 0.0) {
+            return false;
+        }
         value.is_none_or(|value| value.is_nan() || *value <= 0.0)
     });
     let nothing = nothing.count() as f64;

@@ -210,11 +210,15 @@ impl Findings {
         }
     }
 
-    /// Adds the retransmissions of an end that sends though it listens; the sampler has the rest.
+    /// Adds the retransmissions of an end that sends though it listens; the sampler has the rest. Ratio and round-trip time are
+    /// those of the end that sends most.
     pub(crate) fn own_counters(&mut self, trial: &Trial) {
         let last = trial.context.observer.window_statistics().at_end;
         let again = last.retransmitted_packets.map(|count| count as f64);
         self.metric(id::RETRANSMITTED_PACKETS, again);
+        if !trial.order.sends_most() {
+            return;
+        }
         if let (Some(again), Some(sent)) = (again, last.packets_sent.filter(|sent| *sent > 0)) {
             self.metric(id::RETRANSMIT_RATIO, again / sent as f64);
         }

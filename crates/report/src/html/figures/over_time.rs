@@ -4,7 +4,9 @@
 use std::collections::BTreeSet;
 
 use itertools::Itertools as _;
-use regatta_model::{Direction, TrialRecord, Unit, metric, metric::series_id};
+use regatta_model::{
+    Direction, TrialRecord, Unit, WorkloadKind, metric, metric::series_id, script::SentBy,
+};
 
 use super::{
     Datum, Figure, Group, PanelData, anchor,
@@ -419,6 +421,18 @@ fn panels_of<'a>(
     }
 }
 
+/// Returns the ends over which a quantity of a workload is added up, of which `ends` are those of one direction.
+fn ends_of<'e>(kind: &WorkloadKind, series: &str, ends: &'e [&'e str]) -> &'e [&'e str] {
+    match series {
+        _ if kind.direction() != Direction::Both => ends,
+        series_id::GOODPUT_BPS | series_id::RECEIVED_BPS | series_id::RETRANSMITTED_PACKETS => {
+            &["sender", "receiver"]
+        }
+        series_id::CONGESTION_WINDOW_BYTES if kind.main_sender() == SentBy::Server => &["receiver"],
+        _ => ends,
+    }
+}
+
 /// Returns the panels of a quantity, added up over `ends`.
 fn panels_of_ends<'a>(
     data: &'a RunData,
@@ -429,6 +443,13 @@ fn panels_of_ends<'a>(
     let interval = data.header.study.sample_interval.as_secs_f64();
     panels_of_groups(groups.iter().copied(), |series, label, cell| {
         let trials: Vec<&TrialRecord> = data.measured(cell).collect();
+        let work = data
+            .header
+            .study
+            .workloads
+            .iter()
+            .find(|it| it.name == cell[2]);
+        let ends = work.map_or(ends, |work| ends_of(&work.kind, what.series, ends));
         let columns = columns(&trials, what.series, ends, interval);
         (!columns.quartiles.is_empty()).then(|| Row {
             series,
