@@ -23,7 +23,7 @@ use crate::{
 /// Names of protocols, algorithms, tools and units of programs that Russian texts have in Latin letters.
 const NAMES: &str = "Regatta TCP TLS UDP QUIC SCTP IP RTT CPU RFC HDR TSO GSO GRO CUBIC BBR CoDel SHA UTC MTU netem Ethernet \
                      softirq Softirq connect pacing offload offloads on doi Cargo lock toml rustc lang html pdf ru regatta report json summary results sqlite \
-                     Moran Bayley Hammersley Piepho Benjamini Yekutieli Guilbaud Marriott Pope Hesterberg compact letter display warning xdg open bench defaults";
+                     Moran Bayley Hammersley Piepho Benjamini Yekutieli Guilbaud Marriott Pope Hesterberg Rouder Lai compact letter display warning xdg open bench defaults";
 
 /// Returns the words in Latin letters of a text.
 fn latin_words(text: &str) -> BTreeSet<String> {
