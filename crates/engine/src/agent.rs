@@ -1,34 +1,18 @@
 //! Handle of an agent: a process that answers, ends or hangs.
 
 use std::{
-    fs::File,
-    sync::{
-        Arc,
-        mpsc::{Receiver, RecvTimeoutError, Sender},
-    },
-    thread::JoinHandle,
+    sync::mpsc::{Receiver, RecvTimeoutError, Sender},
     time::Instant,
 };
 
-use parking_lot::Mutex;
-use regatta_bed::{Input, LaunchedProcess, TestBed, write_line};
+use regatta_bed::{ChildOutput, JsonChild, MalformedLine, ProcessEnd, TestBed};
 use regatta_control::{FromAgent, Host, PROTOCOL_VERSION, ToAgent};
 use regatta_model::{HostFacts, Phrase, Text, reason};
 
-use crate::{
-    error::EngineError,
-    limits,
-    process_output::{self, LastLines, beginning, each_line, spawn},
-};
-
-/// Lines of an agent's standard error that are kept to explain its death.
-const STDERR_TAIL_LINES: usize = 12;
+use crate::{error::EngineError, limits};
 
 /// Longest line that an agent may write. A report with an hour of samples is below 20 MB.
 const LONGEST_LINE: u64 = 256 << 20;
-
-/// Longest line of its standard error that is kept whole.
-const LONGEST_ERROR: u64 = 64 << 10;
 
 /// Message that wakes the engine.
 #[derive(Debug)]
@@ -39,20 +23,10 @@ pub(crate) enum Signal {
         /// Number of the agent process on this host: messages of a process that has been replaced
         /// are void.
         generation: u32,
-        output: AgentOutput,
+        output: ChildOutput<FromAgent>,
     },
     /// The run is to stop.
     Stop,
-}
-
-/// Part of an agent's output.
-#[derive(Debug)]
-pub(crate) enum AgentOutput {
-    Message(Box<FromAgent>),
-    /// A line that is not a message of the protocol.
-    Malformed(Phrase),
-    /// End of the agent's output.
-    Ended,
 }
 
 /// Agent that was started and has sent its hello.
@@ -61,20 +35,7 @@ pub(crate) struct Agent {
     pub generation: u32,
     pub facts: HostFacts,
     pub version: String,
-    input: Box<dyn Input>,
-    process: Box<dyn LaunchedProcess>,
-    last_lines: Arc<Mutex<LastLines>>,
-    readers: Vec<JoinHandle<()>>,
-}
-
-/// End of an agent.
-pub(crate) struct AgentExit {
-    /// Whether the agent was killed, as it did not end by itself once its input was closed.
-    pub killed: bool,
-    /// Whether somebody outside of the run ended or stopped it.
-    pub is_from_outside: bool,
-    /// Exit status of the process, and its last lines of output.
-    pub reasons: Vec<Text>,
+    child: JsonChild<ToAgent, FromAgent>,
 }
 
 impl Agent {
@@ -86,33 +47,22 @@ impl Agent {
         signals: &Sender<Signal>,
     ) -> Result<Self, EngineError> {
         let launched = bed.spawn_agent(host)?;
-        // An agent writes no errors unless something is wrong or the user asked for logs, so that this costs no
-        // measured core anything.
-        let last_lines = Arc::new(Mutex::new(LastLines::new(STDERR_TAIL_LINES, "")));
-        let (sender, output) = (signals.clone(), launched.output.into());
-        let mut readers = vec![spawn(format!("answers of {}", host.name()), move || {
-            read_answers(output, host, generation, &sender);
-        })?];
-        if let Some(errors) = launched.errors {
-            let stderr_tail = Arc::clone(&last_lines);
-            readers.push(spawn(format!("errors of {}", host.name()), move || {
-                // Output that cannot be read any more has ended.
-                let _ = each_line(errors.into(), LONGEST_ERROR, |line| {
-                    let text = String::from_utf8_lossy(line).trim_end().to_owned();
-                    stderr_tail.lock().keep(text);
-                    true
-                });
-            })?);
-        }
+        let signals = signals.clone();
+        let name = format!("agent {}", host.name());
+        let child = JsonChild::start(launched, &name, LONGEST_LINE, move |output| {
+            let signal = Signal::Agent {
+                host,
+                generation,
+                output,
+            };
+            signals.send(signal).is_ok()
+        });
         Ok(Self {
             host,
             generation,
             facts: HostFacts::default(),
             version: String::new(),
-            input: launched.input,
-            process: launched.process,
-            last_lines,
-            readers,
+            child: child.map_err(|source| EngineError::Thread { source })?,
         })
     }
 
@@ -167,7 +117,7 @@ impl Agent {
                 Err(reason) => {
                     let host = bed.name(agent.host).to_owned();
                     let mut reasons = vec![reason];
-                    reasons.extend(agent.reap().reasons);
+                    reasons.extend(agent.reap().reasons());
                     let reason = reason::chain(reasons);
                     failed.get_or_insert(EngineError::NoAgent { host, reason });
                 }
@@ -177,11 +127,11 @@ impl Agent {
     }
 
     /// Takes the first output of the agent, which is to be its hello.
-    fn receive_hello(&mut self, output: AgentOutput) -> Result<(), Text> {
+    fn receive_hello(&mut self, output: ChildOutput<FromAgent>) -> Result<(), Text> {
         let message = match output {
-            AgentOutput::Message(message) => *message,
-            AgentOutput::Malformed(reason) => return Err(reason.into()),
-            AgentOutput::Ended => return Err(reason::ended_before_hello().into()),
+            ChildOutput::Message(message) => message,
+            ChildOutput::Malformed(line) => return Err(not_an_answer(&line).into()),
+            ChildOutput::Ended(_) => return Err(reason::ended_before_hello().into()),
         };
         match message {
             FromAgent::Hello {
@@ -204,52 +154,16 @@ impl Agent {
 
     /// Sends a message to the agent.
     pub fn send(&mut self, message: &ToAgent) -> std::io::Result<()> {
-        write_line(&mut self.input, message)
+        self.child.send(message)
     }
 
     /// Ends the agent, if need be by killing it, and returns the information about its end.
-    pub fn reap(self) -> AgentExit {
-        let Self {
-            input,
-            process,
-            last_lines,
-            readers,
-            ..
-        } = self;
-        // End of input ends an agent that is well; one that has died has a status worth telling.
-        drop(input);
-        let end = process_output::end(process);
-        for reader in readers {
-            // The process has ended, so its pipes are closed and the readers end.
-            let _ = reader.join();
-        }
-        let last_lines = last_lines.lock().description();
-        AgentExit {
-            killed: end.killed,
-            is_from_outside: end.is_from_outside(),
-            reasons: end.description().into_iter().chain(last_lines).collect(),
-        }
+    pub fn reap(self) -> ProcessEnd {
+        self.child.end()
     }
 }
 
-fn read_answers(output: File, host: Host, generation: u32, signals: &Sender<Signal>) {
-    let send = |output| {
-        let signal = Signal::Agent {
-            host,
-            generation,
-            output,
-        };
-        signals.send(signal).is_ok()
-    };
-    // Output that cannot be read any more has ended.
-    let _ = each_line(output, LONGEST_LINE, |line| {
-        send(match serde_json::from_slice(line) {
-            Ok(message) => AgentOutput::Message(Box::new(message)),
-            Err(error) => {
-                let line = beginning(line, 200);
-                AgentOutput::Malformed(reason::not_an_answer(&line, &error.to_string()))
-            }
-        })
-    });
-    send(AgentOutput::Ended);
+/// Returns the reason for a line of an agent that is no message of the protocol.
+pub(crate) fn not_an_answer(line: &MalformedLine) -> Phrase {
+    reason::not_an_answer(&line.beginning(200), &line.source.to_string())
 }

@@ -2,11 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use regatta_bed::BedError;
+use regatta_bed::{BedError, ProcessEnd};
 use regatta_control::{Host, Problem, ProblemKind, Role};
 use regatta_model::{Outcome, Phrase, Text, Workload, phrase, reason};
-
-use crate::agent::AgentExit;
 
 /// Reason why a trial does not have both reports.
 pub(crate) enum TrialFailure {
@@ -43,13 +41,13 @@ impl TrialFailure {
 /// outside ended or stopped is invalid, unless the other one has crashed.
 pub(crate) fn explain(
     failure: TrialFailure,
-    exits: &BTreeMap<Host, AgentExit>,
+    exits: &BTreeMap<Host, ProcessEnd>,
     workload: &Workload,
     host_names: [&str; 2],
 ) -> Option<(Outcome, Vec<Text>, Text)> {
     let (outcome, reasons, hint) = explain_failure(failure, exits, workload, host_names)?;
-    let crashed = |exit: &AgentExit| !exit.killed && !exit.is_from_outside;
-    let is_from_outside = exits.values().any(|exit| exit.is_from_outside);
+    let crashed = |exit: &ProcessEnd| !exit.killed && !exit.is_from_outside();
+    let is_from_outside = exits.values().any(ProcessEnd::is_from_outside);
     Some(match is_from_outside && !exits.values().any(crashed) {
         true => (
             Outcome::Invalid,
@@ -62,7 +60,7 @@ pub(crate) fn explain(
 
 fn explain_failure(
     failure: TrialFailure,
-    exits: &BTreeMap<Host, AgentExit>,
+    exits: &BTreeMap<Host, ProcessEnd>,
     workload: &Workload,
     host_names: [&str; 2],
 ) -> Option<(Outcome, Vec<Text>, Text)> {
@@ -75,7 +73,7 @@ fn explain_failure(
     };
     let exit_reasons = |host: Host| {
         let exit = exits.get(&host);
-        exit.map_or_else(Vec::new, |exit| exit.reasons.clone())
+        exit.map_or_else(Vec::new, ProcessEnd::reasons)
     };
     let failed = |parts: [Vec<Text>; 2]| (Outcome::Failed, parts.concat(), Text::default());
     Some(match failure {
@@ -149,15 +147,16 @@ fn explain_failure(
 
 #[cfg(test)]
 mod tests {
+    use regatta_bed::Exit;
+
     use super::*;
 
-    fn exits(killed: bool, hosts: &[Host]) -> BTreeMap<Host, AgentExit> {
+    fn exits(killed: bool, hosts: &[Host]) -> BTreeMap<Host, ProcessEnd> {
         let exit = |host: &Host| {
-            let reasons = Vec::new();
-            let exit = AgentExit {
+            let exit = ProcessEnd {
                 killed,
-                is_from_outside: false,
-                reasons,
+                exit: None,
+                last_lines: None,
             };
             (*host, exit)
         };
@@ -198,12 +197,12 @@ mod tests {
             within: Duration::from_secs(30),
             doing: reason::the_trial(),
         };
-        let outcome = |exits: &BTreeMap<Host, AgentExit>| {
+        let outcome = |exits: &BTreeMap<Host, ProcessEnd>| {
             explain(silent(), exits, &workload(), ["a", "b"]).unwrap().0
         };
         let mut ended = exits(true, &[Host::Client]);
         assert_eq!(outcome(&ended), Outcome::TimedOut);
-        ended.get_mut(&Host::Client).unwrap().is_from_outside = true;
+        ended.get_mut(&Host::Client).unwrap().exit = Some(Exit::Stopped);
         assert_eq!(outcome(&ended), Outcome::Invalid);
         ended.extend(exits(false, &[Host::Server]));
         assert_eq!(outcome(&ended), Outcome::TimedOut);

@@ -1,6 +1,6 @@
-//! Child processes: starting them so that they end with their parent, waiting for them, sending them messages, and
-//! finding and killing everything that they started. Beside them, what the kernel that runs them can do, and errors as
-//! another process gets them.
+//! Child processes: starting them so that they end with their parent, waiting for them, exchanging messages with them,
+//! and finding and killing everything that they started. Beside them, what the kernel that runs them can do, and errors
+//! as another process gets them.
 
 mod contained;
 mod exit;
@@ -15,7 +15,7 @@ mod wait;
 
 pub use contained::{ContainedProcess, Pipes};
 pub use exit::{is_stopped, out_of_memory_kills};
-pub use line::write_line;
+pub use line::{JsonLines, LastLines, MalformedLine, each_line, write_line};
 pub use modules::loads_modules;
 pub use own::{become_subreaper, die_with_parent, set_name};
 pub use problem::{exit_code, in_one_line, is_limited, limit_hint, problem};

@@ -6,13 +6,11 @@ use std::{
 };
 
 use regatta_bed::{
-    Exit, OnStop,
+    Exit, LastLines, OnStop,
     guest::{Guest, GuestMessage},
 };
 
 use regatta_model::{Phrase, Problem, ProblemKind, Text, reason};
-
-use crate::process_output::LastLines;
 
 /// Longest silence of a guest with a real clock, which sends a heartbeat every two seconds.
 pub(super) const SILENCE: Duration = Duration::from_secs(15);

@@ -8,7 +8,7 @@ use std::{
 
 use rand::RngExt;
 use regatta_bed::{
-    BedError,
+    BedError, ChildOutput, ProcessEnd,
     guest::{seed_random_numbers, wait_for_long_timers, wait_for_short_timers, wait_for_timers},
 };
 use regatta_control::{
@@ -19,7 +19,7 @@ use regatta_model::{
 };
 
 use crate::{
-    agent::{AgentExit, AgentOutput, Signal},
+    agent::{Signal, not_an_answer},
     clocks::TrialClocks,
     error::EngineError,
     failure::{TrialFailure, explain},
@@ -438,13 +438,13 @@ impl TrialRunner<'_> {
                 None => return Ok(None),
             };
             let message = match output {
-                AgentOutput::Ended => return Err(TrialFailure::Died(host)),
-                AgentOutput::Malformed(reason) => {
-                    return Err(TrialFailure::Malformed(host, reason));
+                ChildOutput::Ended(_) => return Err(TrialFailure::Died(host)),
+                ChildOutput::Malformed(line) => {
+                    return Err(TrialFailure::Malformed(host, not_an_answer(&line)));
                 }
                 // The late end of an earlier trial that was aborted.
-                AgentOutput::Message(message) if trial_of(&message) != Some(trial) => continue,
-                AgentOutput::Message(message) => *message,
+                ChildOutput::Message(message) if trial_of(&message) != Some(trial) => continue,
+                ChildOutput::Message(message) => message,
             };
             return match message {
                 FromAgent::Failed { problem, .. } => Err(TrialFailure::Failed { host, problem }),
@@ -491,7 +491,7 @@ impl TrialRunner<'_> {
         if let Signal::Agent {
             host,
             generation,
-            output: AgentOutput::Ended | AgentOutput::Malformed(_),
+            output: ChildOutput::Ended(_) | ChildOutput::Malformed(_),
         } = signal
             && self.is_current(*host, *generation)
             && let Some(agent) = self.agents.remove(host)
@@ -509,7 +509,7 @@ impl TrialRunner<'_> {
     /// answers at once if it has no part in the trial any more; one that does not answer is killed, so that this also finds
     /// which agent hangs. A refusal, or a disturbance from outside, takes the place of a `failure` that it has caused at the other end. Returns the
     /// exits of the agents that ended.
-    fn abort(&mut self, trial: u32, failure: &mut TrialFailure) -> BTreeMap<Host, AgentExit> {
+    fn abort(&mut self, trial: u32, failure: &mut TrialFailure) -> BTreeMap<Host, ProcessEnd> {
         let mut ended = BTreeSet::new();
         if let TrialFailure::Died(host) | TrialFailure::Malformed(host, _) = failure {
             ended.insert(*host);
@@ -530,7 +530,7 @@ impl TrialRunner<'_> {
             match self.next_signal(until) {
                 Some(Signal::Agent { host, output, .. }) => match output {
                     // Every abort has this one answer, whatever messages came before it.
-                    AgentOutput::Message(message) => match *message {
+                    ChildOutput::Message(message) => match message {
                         FromAgent::Aborted { trial: of } if of == trial => {
                             awaiting.remove(&host);
                         }
@@ -543,7 +543,7 @@ impl TrialRunner<'_> {
                         }
                         _ => {}
                     },
-                    AgentOutput::Malformed(_) | AgentOutput::Ended => {
+                    ChildOutput::Malformed(_) | ChildOutput::Ended(_) => {
                         awaiting.remove(&host);
                         ended.insert(host);
                     }

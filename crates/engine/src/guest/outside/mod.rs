@@ -15,7 +15,7 @@ use std::{
 };
 
 use regatta_bed::{
-    SECOND_GUEST_COMMAND, StopRequest,
+    LastLines, SECOND_GUEST_COMMAND, StopRequest,
     guest::{Guest, GuestError, GuestMessage, Image, Order, wires},
 };
 use regatta_model::{
@@ -33,7 +33,6 @@ use crate::{
     event::{Ending, Event, Listener},
     limits,
     plan::{Done, Plan, PlannedTrial},
-    process_output::LastLines,
     run::{ProgressListener, RunOptions, end_run, notify, unix_ns},
     stop::Stopper,
 };
