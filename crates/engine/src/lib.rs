@@ -19,7 +19,6 @@ mod monitor;
 mod peak;
 mod plan;
 mod plausible;
-mod process_output;
 mod run;
 mod series;
 mod settling;

@@ -18,9 +18,6 @@ const SLOW_DISK: u64 = 50_000_000;
 /// Time for an agent to answer an abort; after that it is killed.
 pub const ABORT: Duration = Duration::from_secs(3);
 
-/// Time for an agent to end by itself once its input is closed; after that it is killed.
-pub const EXIT_LIMIT: Duration = Duration::from_secs(1);
-
 /// Time that a path check may take, for estimates.
 pub const PATH_CHECK: Duration = Duration::from_secs(3);
 

@@ -134,7 +134,7 @@ fn start(opened: Opened, interval: Duration, wake_tx: &Sender<Wake>) -> Result<N
     let on_end = move || {
         let _ = wake_tx.send(Wake::Ended);
     };
-    let monitor = HostMonitor::start(&host, launched, on_end).context(doing)?;
+    let mut monitor = HostMonitor::start(&host, launched, on_end).context(doing)?;
     monitor.request(MonitorRequest {
         interval_ns: nanoseconds(interval),
         trial: None,

@@ -3,16 +3,16 @@
 mod of_run;
 
 use std::{
-    fs::File,
+    io::{self, Write},
     sync::{
         Arc,
-        mpsc::{self, Receiver, Sender},
+        mpsc::{self, Sender},
     },
-    thread::JoinHandle,
+    thread::Builder,
 };
 
 use parking_lot::Mutex;
-use regatta_bed::{Exit, Host, Input, Launched, LaunchedProcess, write_line};
+use regatta_bed::{ChildOutput, Exit, Host, Input, JsonChild, Launched};
 use regatta_model::{
     HostSamples, Text,
     host_sample::{MonitorLine, MonitorRequest},
@@ -21,13 +21,13 @@ use regatta_model::{
 
 pub(crate) use of_run::HostMonitors;
 
-use crate::{
-    error::EngineError,
-    process_output::{self, beginning, each_line, spawn},
-};
+use crate::error::EngineError;
 
 /// Longest line that a monitor may write; that of a host with a thousand cores has 200 kB.
 const LONGEST_LINE: u64 = 4 << 20;
+
+/// Longest part of a line that a reason shows, in characters.
+const SHOWN: usize = 100;
 
 /// Returns the name of a host in the header of the run: that of its role in a workload that is not
 /// reversed.
@@ -41,12 +41,13 @@ pub(crate) const fn name_in_header(host: Host) -> &'static str {
 /// A process `regatta host-monitor`, and the samples that it has sent.
 #[derive(Debug)]
 pub struct HostMonitor {
-    /// Requests on their way to the process, which may be slow to read them.
-    requests: Sender<MonitorRequest>,
-    process: Box<dyn LaunchedProcess>,
+    child: JsonChild<MonitorRequest, MonitorLine>,
     gathered: Arc<Mutex<Gathered>>,
-    reader: JoinHandle<()>,
 }
+
+/// Standard input of a process that may be slow to read it: another thread writes.
+#[derive(Debug)]
+struct QueuedInput(Sender<Vec<u8>>);
 
 /// Samples that nobody has taken yet.
 #[derive(Debug, Default)]
@@ -67,39 +68,35 @@ impl HostMonitor {
     /// [`EngineError::Thread`].
     pub fn start(
         host: &str,
-        launched: Launched,
+        mut launched: Launched,
         on_end: impl FnOnce() + Send + 'static,
     ) -> Result<Self, EngineError> {
-        let Launched {
-            input,
-            output,
-            process,
-            ..
-        } = launched;
+        let thread = |source| EngineError::Thread { source };
+        launched.input = Box::new(QueuedInput::new(host, launched.input).map_err(thread)?);
         let gathered = Arc::new(Mutex::new(Gathered::default()));
-        let (requests, receiver) = mpsc::channel();
-        spawn(format!("requests of {host}"), move || {
-            write_requests(input, &receiver)
-        })?;
         let (name, shared) = (host.to_owned(), Arc::clone(&gathered));
-        let reader = spawn(format!("samples of {host}"), move || {
-            let reason = read_samples(output.into(), &name, &shared);
+        let mut on_end = Some(on_end);
+        let child = JsonChild::start(launched, host, LONGEST_LINE, move |output| {
+            let Err(reason) = shared.lock().take(&name, output) else {
+                return true;
+            };
             shared.lock().ended = Some(reason);
-            on_end();
-        })?;
+            if let Some(on_end) = on_end.take() {
+                on_end();
+            }
+            false
+        });
         Ok(Self {
-            requests,
-            process,
+            child: child.map_err(thread)?,
             gathered,
-            reader,
         })
     }
 
     /// Asks for another interval, and for samples of a trial or of none, from now on. Does not wait
     /// for the process.
-    pub fn request(&self, request: MonitorRequest) {
+    pub fn request(&mut self, request: MonitorRequest) {
         // The end of a process is noticed by its output.
-        let _ = self.requests.send(request);
+        let _ = self.child.send(&request);
     }
 
     /// Returns the samples that have come since the last call.
@@ -124,67 +121,66 @@ impl HostMonitor {
     /// and the end of the process unless it was killed.
     #[must_use]
     pub fn stop(self) -> (Vec<HostSamples>, Option<Exit>) {
-        let Self {
-            requests,
-            process,
-            gathered,
-            reader,
-        } = self;
-        // Without requests to come its input is closed, which ends a process that is well.
-        drop(requests);
-        let end = process_output::end(process);
-        // The process has ended, so its output is closed and the reader ends.
-        let _ = reader.join();
-        let samples = std::mem::take(&mut gathered.lock().batches);
+        let end = self.child.end();
+        let samples = std::mem::take(&mut self.gathered.lock().batches);
         (samples, end.exit.filter(|_| !end.killed))
     }
 }
 
-/// Writes requests until nobody can make any more; then the input is closed.
-fn write_requests(mut input: Box<dyn Input>, requests: &Receiver<MonitorRequest>) {
-    for request in requests {
-        if write_line(&mut input, &request).is_err() {
-            return;
-        }
+impl QueuedInput {
+    /// Starts the thread that writes to an input; it ends when this is dropped, or the input cannot be written to.
+    fn new(host: &str, mut input: Box<dyn Input>) -> io::Result<Self> {
+        let (queue, queued) = mpsc::channel::<Vec<u8>>();
+        let thread = Builder::new().name(format!("requests of {host}"));
+        thread.spawn(move || queued.iter().try_for_each(|line| input.write_all(&line)))?;
+        Ok(Self(queue))
     }
 }
 
-/// Reads samples until no more come, and returns the reason.
-fn read_samples(output: File, host: &str, gathered: &Mutex<Gathered>) -> Text {
-    let mut malformed = None;
-    let read = each_line(output, LONGEST_LINE, |line| {
-        let added = serde_json::from_slice(line)
-            .map_err(|error| Text::from(error.to_string()))
-            .and_then(|line| gathered.lock().add(host, line));
-        malformed = added
-            .err()
-            .map(|error| reason::not_a_sample(&beginning(line, 100), error));
-        malformed.is_none()
-    });
-    match (malformed, read) {
-        (Some(reason), _) => reason,
-        (None, Ok(())) => reason::output_ended(),
-        (None, Err(error)) => reason::output_unreadable(&error.to_string()),
+impl Write for QueuedInput {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let sent = self.0.send(bytes.to_vec());
+        sent.map_err(|_| io::ErrorKind::BrokenPipe)?;
+        Ok(bytes.len())
     }
-    .into()
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 impl Gathered {
+    /// Takes the next output of a monitor of `host`.
+    ///
+    /// # Errors
+    /// The reason for which no more samples come.
+    fn take(&mut self, host: &str, output: ChildOutput<MonitorLine>) -> Result<(), Text> {
+        let reason = match output {
+            ChildOutput::Message(line) => return self.add(host, line),
+            ChildOutput::Malformed(line) => {
+                let error = line.source.to_string();
+                reason::not_a_sample(&line.beginning(SHOWN), error.into())
+            }
+            ChildOutput::Ended(Ok(())) => reason::output_ended(),
+            ChildOutput::Ended(Err(error)) => reason::output_unreadable(&error.to_string()),
+        };
+        Err(reason.into())
+    }
+
     /// Adds a sample to the last batch, if it is of the same trial and has the same names, or to a
     /// new one.
     fn add(&mut self, host: &str, line: MonitorLine) -> Result<(), Text> {
-        let MonitorLine {
-            names,
-            trial,
-            sample,
-        } = line;
-        if let Some(names) = names {
-            self.names = names;
+        if let Some(names) = &line.names {
+            self.names.clone_from(names);
         }
-        if sample.values.len() != self.names.len() {
-            let [values, names] = [sample.values.len(), self.names.len()].map(|n| n as u64);
-            return Err(reason::values_without_names(values, names).into());
+        if line.sample.values.len() != self.names.len() {
+            let [values, names] = [line.sample.values.len(), self.names.len()].map(|n| n as u64);
+            let reason = reason::values_without_names(values, names);
+            let text = serde_json::to_string(&line).unwrap_or_default();
+            let shown: String = text.chars().take(SHOWN).collect();
+            return Err(reason::not_a_sample(&shown, reason.into()).into());
         }
+        let MonitorLine { trial, sample, .. } = line;
         self.samples += 1;
         match self.batches.last_mut() {
             Some(last) if last.trial == trial && last.names == self.names => {
@@ -219,7 +215,7 @@ mod tests {
 
     #[test]
     fn samples_are_divided_by_trial() {
-        let monitor = HostMonitor::start("sender", launched(Monitor::Healthy), || {}).unwrap();
+        let mut monitor = HostMonitor::start("sender", launched(Monitor::Healthy), || {}).unwrap();
         for trial in [Some(3), None, None, Some(4)] {
             monitor.request(request(trial));
         }
@@ -263,7 +259,8 @@ mod tests {
 
     #[test]
     fn a_monitor_that_does_not_read_does_not_block_the_run() {
-        let monitor = HostMonitor::start("sender", launched(Monitor::IgnoresInput), || {}).unwrap();
+        let mut monitor =
+            HostMonitor::start("sender", launched(Monitor::IgnoresInput), || {}).unwrap();
         // More than fits into a pipe.
         for _ in 0..10_000 {
             monitor.request(request(None));

@@ -67,12 +67,16 @@ impl HostMonitors {
     }
 
     /// Says which trial begins, or that one has ended.
-    pub(crate) fn at_edge(&self, trial: Option<u32>) {
+    pub(crate) fn at_edge(&mut self, trial: Option<u32>) {
         let interval_ns = nanoseconds(match trial {
             Some(_) => TRIAL_INTERVAL,
             None => IDLE_INTERVAL,
         });
-        for monitor in self.hosts.iter().filter_map(|host| host.monitor.as_ref()) {
+        for monitor in self
+            .hosts
+            .iter_mut()
+            .filter_map(|host| host.monitor.as_mut())
+        {
             monitor.request(MonitorRequest { interval_ns, trial });
         }
     }
