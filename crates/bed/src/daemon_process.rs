@@ -1,9 +1,8 @@
 //! Handle of a path daemon.
 
 use std::{
-    fs::File,
-    io::{self, BufRead, BufReader},
-    os::fd::AsFd,
+    io,
+    sync::mpsc::{Receiver, RecvTimeoutError},
     time::Duration,
 };
 
@@ -11,38 +10,34 @@ use regatta_path_daemon::{
     COMMAND,
     messages::{Answer, ToDaemon},
 };
-use regatta_process::{readable, write_line};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::{
     error::BedError,
-    launch::{Errors, Input, LaunchedProcess, Launcher},
+    json_child::{ChildOutput, JsonChild},
+    launch::Launcher,
 };
 
-/// Time that a daemon has to end by itself before it is killed.
-const EXIT_LIMIT: Duration = Duration::from_millis(500);
+/// Longest answer of a daemon, in bytes. Departures and arrivals of all packets of a check have a few megabytes.
+const LONGEST_ANSWER: u64 = 256 << 20;
 
 /// Path daemon, for the controller. Dropping this ends the daemon.
 #[derive(Debug)]
 pub(crate) struct DaemonProcess {
-    process: Box<dyn LaunchedProcess>,
-    requests: Option<Box<dyn Input>>,
-    answers: BufReader<File>,
+    child: JsonChild<ToDaemon, Answer<Value>>,
+    answers: Receiver<ChildOutput<Answer<Value>>>,
 }
 
 impl DaemonProcess {
     pub(crate) fn start(launcher: &mut dyn Launcher) -> Result<Self, BedError> {
-        let launched = launcher.launch(COMMAND, Errors::Inherit)?;
-        Ok(Self {
-            process: launched.process,
-            requests: Some(launched.input),
-            answers: BufReader::new(launched.output.into()),
-        })
+        let (child, answers) = JsonChild::launch(launcher, COMMAND, LONGEST_ANSWER)?;
+        Ok(Self { child, answers })
     }
 
     /// Returns the daemon's number at its launcher's host.
     pub(crate) fn id(&self) -> u32 {
-        self.process.id()
+        self.child.id()
     }
 
     /// Sends a request and waits for its result; `what` names the request in errors.
@@ -58,10 +53,7 @@ impl DaemonProcess {
 
     /// Sends a request whose answer is read later.
     pub(crate) fn put(&mut self, request: &ToDaemon) -> io::Result<()> {
-        let Some(requests) = &mut self.requests else {
-            return Err(io::ErrorKind::BrokenPipe.into());
-        };
-        write_line(requests, request)
+        self.child.send(request)
     }
 
     /// Waits for the result of a request; `sent` is the result of [`DaemonProcess::put`].
@@ -71,47 +63,55 @@ impl DaemonProcess {
         what: &'static str,
         within: Duration,
     ) -> Result<T, BedError> {
-        let line = match sent.and_then(|()| self.line(within)) {
-            Ok(Some(line)) => line,
-            Ok(None) => {
+        let answer = match sent {
+            Ok(()) => self.answers.recv_timeout(within),
+            Err(source) => Ok(ChildOutput::Ended(Err(source))),
+        };
+        let source = match answer {
+            Ok(ChildOutput::Message(Answer::Done { result })) => {
+                return T::deserialize(&result).map_err(|_| BedError::Protocol {
+                    line: result.to_string(),
+                });
+            }
+            Ok(ChildOutput::Message(Answer::Failed(source))) => {
+                return Err(BedError::Refused { what, source });
+            }
+            Ok(ChildOutput::Malformed(line)) => {
+                return Err(BedError::Protocol { line: line.text() });
+            }
+            Err(RecvTimeoutError::Timeout) => {
                 // An answer that comes later would be taken for that of the next request: there is none.
-                self.requests = None;
+                self.child.close_input();
                 return Err(BedError::TimedOut(within));
             }
-            Err(source) => {
-                let exit = self.process.ended(EXIT_LIMIT);
-                return Err(BedError::DaemonEnded { exit, source });
+            Ok(ChildOutput::Ended(Err(source))) => source,
+            Ok(ChildOutput::Ended(Ok(()))) | Err(RecvTimeoutError::Disconnected) => {
+                io::ErrorKind::UnexpectedEof.into()
             }
         };
-        match serde_json::from_str(&line) {
-            Ok(Answer::Done { result }) => Ok(result),
-            Ok(Answer::Failed(source)) => Err(BedError::Refused { what, source }),
-            Err(_) => Err(BedError::Protocol { line }),
-        }
-    }
-
-    /// Returns the line of the answer, or `None` if none came in time.
-    fn line(&mut self, within: Duration) -> io::Result<Option<String>> {
-        let answers = &mut self.answers;
-        // The daemon writes a line at once, so that one that has begun will end.
-        if !readable(&[answers.get_ref().as_fd()], Some(within))? {
-            return Ok(None);
-        }
-        let mut line = String::new();
-        if answers.read_line(&mut line)? == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        line.truncate(line.trim_end().len());
-        Ok(Some(line))
+        let exit = self.child.exit();
+        Err(BedError::DaemonEnded { exit, source })
     }
 }
 
-impl Drop for DaemonProcess {
-    fn drop(&mut self) {
-        // End of input ends it.
-        self.requests = None;
-        if self.process.ended(EXIT_LIMIT).is_none() {
-            self.process.kill();
-        }
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::json_child::tests::Shell;
+
+    #[test]
+    fn an_answer_that_does_not_end_is_not_waited_for() {
+        // Its output is still open, under another number.
+        let script = "printf '{'; exec cat 3>&1 >/dev/null";
+        let within = Duration::from_millis(50);
+        let mut daemon = DaemonProcess::start(&mut Shell(script)).unwrap();
+        let error = daemon.request::<()>(&ToDaemon::Begin, "begin", within);
+        assert!(matches!(error, Err(BedError::TimedOut(_))), "{error:?}");
+        // Its input is closed.
+        let error = daemon.request::<()>(&ToDaemon::Begin, "begin", within);
+        assert!(
+            matches!(error, Err(BedError::DaemonEnded { .. })),
+            "{error:?}"
+        );
     }
 }

@@ -4,7 +4,10 @@ use std::{
     fs::File,
     io::{self, BufReader},
     marker::PhantomData,
-    sync::Arc,
+    sync::{
+        Arc,
+        mpsc::{self, Receiver},
+    },
     thread::{Builder, JoinHandle},
     time::Duration,
 };
@@ -15,8 +18,9 @@ use regatta_process::{JsonLines, LastLines, MalformedLine, each_line, write_line
 use serde::{Serialize, de::DeserializeOwned};
 
 use crate::{
+    error::BedError,
     exit::Exit,
-    launch::{Input, Launched, LaunchedProcess},
+    launch::{Errors, Input, Launched, LaunchedProcess, Launcher},
 };
 
 /// Time for a process to end by itself once its input is closed; after that it is killed.
@@ -110,6 +114,26 @@ impl<Out: Serialize, In: DeserializeOwned> JsonChild<Out, In> {
         Ok(child)
     }
 
+    /// Starts `regatta command` and returns it with its output, for a process that answers one request after another.
+    pub(crate) fn launch(
+        launcher: &mut dyn Launcher,
+        command: &str,
+        longest_line: u64,
+    ) -> Result<(Self, Receiver<ChildOutput<In>>), BedError>
+    where
+        In: Send + 'static,
+    {
+        let launched = launcher.launch(command, Errors::Inherit)?;
+        let (answers_tx, answers) = mpsc::channel();
+        let put = move |output| answers_tx.send(output).is_ok();
+        let child = Self::start(launched, command, longest_line, put);
+        let child = child.map_err(|source| BedError::Spawn {
+            what: command.to_owned(),
+            source,
+        })?;
+        Ok((child, answers))
+    }
+
     /// Sends a message.
     ///
     /// # Errors
@@ -190,5 +214,63 @@ impl ProcessEnd {
             false => reason::process_ended_with(text).into(),
         });
         exit.into_iter().chain(self.last_lines.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    /// Starts processes of a shell with this script.
+    #[derive(Debug)]
+    pub(crate) struct Shell(pub(crate) &'static str);
+
+    impl Launcher for Shell {
+        fn launch(&mut self, _command: &str, _errors: Errors) -> Result<Launched, BedError> {
+            let mut command = Command::new("sh");
+            command.args(["-c", self.0]);
+            let pipes = || Stdio::piped();
+            command.stdin(pipes()).stdout(pipes()).stderr(pipes());
+            Ok(command.spawn().unwrap().into())
+        }
+    }
+
+    #[test]
+    fn messages_other_lines_and_the_end_are_passed_on() {
+        let mut shell = Shell("read line; echo $line; echo no; echo why >&2; exit 3");
+        let (mut child, output) = JsonChild::<u64, u64>::launch(&mut shell, "it", 100).unwrap();
+        child.send(&7).unwrap();
+        assert!(matches!(output.recv(), Ok(ChildOutput::Message(7))));
+        let Ok(ChildOutput::Malformed(line)) = output.recv() else {
+            panic!("`no` is no number")
+        };
+        assert_eq!(line.text(), "no");
+        assert!(matches!(output.recv(), Ok(ChildOutput::Ended(Ok(())))));
+        assert!(output.recv().is_err());
+        let end = child.end();
+        let reasons: Vec<String> = end.reasons().iter().map(Text::to_string).collect();
+        let expected = [
+            "its process ended with exit status: 3",
+            "its last lines of output: why",
+        ];
+        assert_eq!(
+            (reasons, end.killed),
+            (expected.map(String::from).into(), false)
+        );
+    }
+
+    #[test]
+    fn a_process_that_does_not_end_with_its_input_is_killed() {
+        let mut shell = Shell("exec sleep 3600");
+        let (child, output) = JsonChild::<u64, u64>::launch(&mut shell, "it", 100).unwrap();
+        assert!(child.end().killed);
+        assert!(matches!(output.recv(), Ok(ChildOutput::Ended(Ok(())))));
+        let (mut child, output) = JsonChild::<u64, u64>::launch(&mut shell, "it", 100).unwrap();
+        child.close_input();
+        assert!(child.send(&7).is_err());
+        drop(child);
+        assert!(matches!(output.recv(), Ok(ChildOutput::Ended(Ok(())))));
     }
 }

@@ -115,6 +115,19 @@ impl From<Child> for ChildProcess {
     }
 }
 
+impl From<Child> for Launched {
+    /// Takes over a child that was just started with pipes for input and output.
+    fn from(mut child: Child) -> Self {
+        let no_pipe = "a child with pipes has pipes";
+        Self {
+            input: Box::new(child.stdin.take().expect(no_pipe)),
+            output: child.stdout.take().expect(no_pipe).into(),
+            errors: child.stderr.take().map(Into::into),
+            process: Box::new(ChildProcess::from(child)),
+        }
+    }
+}
+
 impl LaunchedProcess for ChildProcess {
     fn id(&self) -> u32 {
         self.child.id()
@@ -175,14 +188,8 @@ impl Launcher for Local {
         };
         let streams = [Stdio::piped(), Stdio::piped(), errors];
         let preparation = self.preparation();
-        let mut child = spawn(&self.executable, &[command], &[], streams, preparation)?;
-        let no_pipe = "a child with pipes has pipes";
-        Ok(Launched {
-            input: Box::new(child.stdin.take().expect(no_pipe)),
-            output: child.stdout.take().expect(no_pipe).into(),
-            errors: child.stderr.take().map(Into::into),
-            process: Box::new(ChildProcess::from(child)),
-        })
+        let child = spawn(&self.executable, &[command], &[], streams, preparation)?;
+        Ok(child.into())
     }
 
     fn start_program(&self, order: ProgramOrder) -> Result<Program, BedError> {
