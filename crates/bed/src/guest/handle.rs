@@ -1,28 +1,29 @@
 //! Handle of a guest, for the controller.
 
 use std::{
-    io::{self, BufRead, BufReader},
+    io,
     os::fd::{AsRawFd, OwnedFd},
     path::Path,
-    process::{Child, ChildStdin, ChildStdout, Stdio},
-    sync::mpsc::{self, Receiver, RecvTimeoutError, Sender},
-    thread::JoinHandle,
+    process::Stdio,
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
     time::Duration,
 };
 
 use regatta_model::{Problem, ProblemKind, reason};
-use regatta_process::{
-    Preparation, descendants, end_within, ended_within, is_stopped, out_of_memory_kills, write_line,
-};
+use regatta_process::{Preparation, descendants, is_stopped};
 
 use super::{
     DAEMON_COMMAND,
     order::{GuestMessage, Instructions, Order, PROTOCOL_VERSION},
 };
-use crate::{error::BedError, exit::Exit, launch};
+use crate::{
+    error::BedError,
+    json_child::{ChildOutput, JsonChild},
+    launch,
+};
 
-/// Time that a daemon has to end by itself before it is killed.
-const EXIT_LIMIT: Duration = Duration::from_millis(500);
+/// Longest line of a guest's daemon, in bytes: an event of the run, with the reports of both agents in it.
+const LONGEST_LINE: u64 = 1 << 30;
 
 /// Errors of starting a guest, before the guest itself can report any.
 #[derive(Debug, thiserror::Error)]
@@ -44,13 +45,8 @@ pub enum GuestError {
 /// Running guest. It ends when this is dropped, and also with the *thread* that started it.
 #[derive(Debug)]
 pub struct Guest {
-    child: Child,
-    /// [`out_of_memory_kills`] when the daemon was started.
-    kills_before: u64,
-    /// Standard input of the daemon; closing it ends the daemon.
-    orders: Option<ChildStdin>,
+    child: JsonChild<Instructions, GuestMessage>,
     messages: Receiver<GuestMessage>,
-    reader: Option<JoinHandle<()>>,
 }
 
 impl Guest {
@@ -79,38 +75,36 @@ impl Guest {
             inherited: wires.iter().map(AsRawFd::as_raw_fd).collect(),
             ..Preparation::default()
         };
-        let mut child = launch::spawn(&executable, &[DAEMON_COMMAND], &[], streams, preparation)?;
+        let child = launch::spawn(&executable, &[DAEMON_COMMAND], &[], streams, preparation)?;
         let (sender, messages) = mpsc::channel();
-        let orders = child.stdin.take();
-        let output = child.stdout.take();
-        // From here on dropping it ends the process.
+        let mut sender = Some(sender);
+        let put = move |output| {
+            let message = match output {
+                ChildOutput::Message(message) => Some(message),
+                ChildOutput::Malformed(line) => Some(GuestMessage::Console { line: line.text() }),
+                // From here on the receiver sees the end.
+                ChildOutput::Ended(_) => {
+                    sender = None;
+                    None
+                }
+            };
+            let sent = sender.as_ref().zip(message);
+            let is_read = sent.is_some_and(|(sender, message)| sender.send(message).is_ok());
+            on_message();
+            is_read
+        };
+        let child = JsonChild::start(child.into(), "the guest", LONGEST_LINE, put);
         let mut guest = Self {
-            child,
-            kills_before: out_of_memory_kills(),
-            orders,
+            child: child.map_err(GuestError::Thread)?,
             messages,
-            reader: None,
         };
         let instructions = Instructions {
             protocol: PROTOCOL_VERSION,
             order: order.clone(),
             wires: wires.iter().map(AsRawFd::as_raw_fd).collect(),
         };
-        if let Some(orders) = &mut guest.orders {
-            write_line(orders, &instructions).map_err(GuestError::Order)?;
-        }
-        if let Some(output) = output {
-            let reader = std::thread::Builder::new()
-                .name("messages of the guest".into())
-                .spawn(move || {
-                    read(output, &sender, &on_message);
-                    // From here on the receiver sees the end.
-                    drop(sender);
-                    on_message();
-                })
-                .map_err(GuestError::Thread)?;
-            guest.reader = Some(reader);
-        }
+        let sent = guest.child.send(&instructions);
+        sent.map_err(GuestError::Order)?;
         Ok(guest)
     }
 
@@ -129,8 +123,7 @@ impl Guest {
             Ok(message) => Some(message),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => {
-                let status = ended_within(&mut self.child, EXIT_LIMIT).ok().flatten();
-                let exit = status.map(|status| Exit::new(status, self.kills_before));
+                let exit = self.child.exit();
                 let reason = match &exit {
                     Some(exit) => reason::guest_daemon_ended_with(exit.text()),
                     None => reason::guest_daemon_ended(),
@@ -143,9 +136,7 @@ impl Guest {
             }
         }
     }
-}
 
-impl Guest {
     /// Whether somebody has stopped a process of the guest with a signal.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
@@ -153,31 +144,5 @@ impl Guest {
         processes
             .into_iter()
             .any(|process| is_stopped(process.cast_unsigned()))
-    }
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        // End of input ends it.
-        self.orders = None;
-        // The first process of the guest's namespace goes with it.
-        end_within(&mut self.child, EXIT_LIMIT);
-        if let Some(reader) = self.reader.take() {
-            // All writers have ended.
-            let _ = reader.join();
-        }
-    }
-}
-
-fn read(output: ChildStdout, sender: &Sender<GuestMessage>, on_message: &impl Fn()) {
-    for line in BufReader::new(output).split(b'\n') {
-        let Ok(line) = line else { return };
-        let message = serde_json::from_slice(&line).unwrap_or_else(|_| GuestMessage::Console {
-            line: String::from_utf8_lossy(&line).into_owned(),
-        });
-        if sender.send(message).is_err() {
-            return;
-        }
-        on_message();
     }
 }
