@@ -6,12 +6,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs::File,
-    io::{self, BufRead, BufReader, Write},
+    io::{self, BufRead, Write},
     net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     os::fd::OwnedFd,
     process::ExitCode,
-    sync::Arc,
+    sync::{Arc, mpsc::Receiver},
     thread,
     time::Duration,
 };
@@ -20,19 +19,22 @@ use parking_lot::Mutex;
 use regatta_control::Host;
 use regatta_model::PortRange;
 use regatta_path_daemon::OTHER_ADDRESS;
-use regatta_process::{exit_code, write_line};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use regatta_process::{JsonLines, exit_code, write_line};
+use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
 
 use crate::{
     bed::Bed,
     error::BedError,
-    launch::{Errors, Input},
+    json_child::{ChildOutput, JsonChild},
     test_bed::TestBed as _,
 };
 
 /// First argument of the process on the host.
 pub const COMMAND: &str = "port-probe";
+
+/// Longest message, in bytes; one with all ports that are tried has a kilobyte.
+const LONGEST_LINE: u64 = 64 << 10;
 
 /// Most ports of a range that are tried, spread evenly over it.
 const MAX_PORTS: usize = 64;
@@ -135,55 +137,47 @@ impl Bed {
     }
 }
 
-/// A process on a host; it ends when this is dropped, as its input does.
+/// A process on a host; it ends when this is dropped.
 struct Probe {
-    input: Box<dyn Input>,
-    output: BufReader<File>,
+    child: JsonChild<Request, Result<Ports, String>>,
+    answers: Receiver<ChildOutput<Result<Ports, String>>>,
 }
 
 impl Probe {
     fn start(bed: &mut Bed, host: Host) -> Result<Self, BedError> {
-        let launched = bed.launcher(host).launch(COMMAND, Errors::Inherit)?;
-        Ok(Self {
-            input: launched.input,
-            output: BufReader::new(launched.output.into()),
-        })
+        let (child, answers) = JsonChild::launch(bed.launcher(host), COMMAND, LONGEST_LINE)?;
+        Ok(Self { child, answers })
     }
 
     fn request(&mut self, request: &Request) -> Result<Ports, BedError> {
-        let sent = write_line(&mut self.input, request);
-        let answer: Result<Ports, String> = sent
-            .and_then(|()| read_message(&mut self.output))
-            .and_then(|reply| reply.ok_or_else(|| io::ErrorKind::UnexpectedEof.into()))
-            .map_err(|source| BedError::Host {
-                host: format!("`{COMMAND}` on a host"),
-                source,
-            })?;
+        let sent = self.child.send(request);
+        let answer = sent.and_then(|()| match self.answers.recv() {
+            Ok(ChildOutput::Message(answer)) => Ok(answer),
+            Ok(ChildOutput::Malformed(line)) => Err(line.source.into()),
+            Ok(ChildOutput::Ended(Err(error))) => Err(error),
+            Ok(ChildOutput::Ended(Ok(()))) | Err(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+        });
+        let answer = answer.map_err(|source| BedError::Host {
+            host: format!("`{COMMAND}` on a host"),
+            source,
+        })?;
         answer.map_err(|reason| BedError::refused("try its ports", &*reason, OTHER_ADDRESS))
-    }
-}
-
-/// Returns the next message; `None` at the end of the input.
-fn read_message<T: DeserializeOwned>(input: &mut impl BufRead) -> io::Result<Option<T>> {
-    let mut line = String::new();
-    match input.read_line(&mut line)? {
-        0 => Ok(None),
-        _ => Ok(Some(serde_json::from_str(&line)?)),
     }
 }
 
 /// Serves requests until the end of the input. The body of `regatta port-probe`.
 #[must_use]
 pub fn main() -> ExitCode {
-    let served = serve(&mut io::stdin().lock(), &mut io::stdout().lock());
+    let served = serve(io::stdin().lock(), &mut io::stdout().lock());
     exit_code(served, &format!("`{COMMAND}`: "))
 }
 
-fn serve(input: &mut impl BufRead, output: &mut impl Write) -> io::Result<()> {
+fn serve(input: impl BufRead, output: &mut impl Write) -> io::Result<()> {
+    let mut requests = JsonLines::new(input, LONGEST_LINE);
     let arrived = Arrived::default();
     let mut listeners = Vec::new();
-    while let Some(request) = read_message(input)? {
-        let answer = match request {
+    while let Some(request) = requests.receive()? {
+        let answer = match request.map_err(|line| line.source)? {
             Request::Listen { address, ports } => listen(address, ports, &arrived)
                 .map(|(ports, listening)| {
                     listeners.extend(listening);
