@@ -4,7 +4,7 @@
 use std::{
     collections::BTreeMap,
     env,
-    io::{self, BufRead as _, BufReader, Read},
+    io::{self, BufReader, Read},
     path::PathBuf,
     process::{self, ChildStdin, Stdio},
     sync::{
@@ -18,7 +18,7 @@ use std::{
 use nix::sys::wait::WaitStatus;
 use parking_lot::Mutex;
 use regatta_model::{Phrase, Text, reason};
-use regatta_process::{ContainedProcess, children, write_line};
+use regatta_process::{ContainedProcess, JsonLines, MalformedLine, children, write_line};
 use regatta_transport::{MonotonicTime, Stop, TransportError};
 
 use crate::{
@@ -120,7 +120,7 @@ impl Program {
     ) -> Result<(), ProgramError> {
         let (inbox, reading_output) = (Arc::clone(&self.current_inbox), reading.clone());
         spawn("program-output", move || {
-            read_lines(out, &inbox);
+            read_messages(out, &inbox);
             drop(reading_output);
         })?;
         let tail = Arc::clone(&self.stderr);
@@ -313,42 +313,32 @@ fn put(inbox: &Mutex<Arc<Inbox>>, event: Event) -> bool {
     inbox.put(event)
 }
 
-/// Puts each line into the inbox, until the pipe ends or a line is malformed: after that no output
+/// Puts each message into the inbox, until the pipe ends or a line is malformed: after that no output
 /// of the program is understood.
-fn read_lines(out: impl Read, inbox: &Mutex<Arc<Inbox>>) {
-    let mut reader = BufReader::new(out);
-    loop {
-        let mut line = Vec::new();
-        let read = (&mut reader)
-            .take(LONGEST_LINE + 1)
-            .read_until(b'\n', &mut line);
-        if read.is_err() || line.is_empty() {
-            return;
-        }
-        let limit = LONGEST_LINE;
-        let message = match line.trim_ascii() {
-            _ if line.len() as u64 > limit => Err(ProgramError::TooLong { limit }),
-            line => serde_json::from_slice(line).map_err(|source| ProgramError::Malformed {
-                line: excerpt(line),
-                source,
-            }),
-        };
+fn read_messages(out: impl Read, inbox: &Mutex<Arc<Inbox>>) {
+    let mut lines = JsonLines::new(BufReader::new(out), LONGEST_LINE);
+    while let Ok(Some(message)) = lines.receive() {
         let is_last = message.is_err();
-        if !put(inbox, message.map_or_else(Event::Malformed, Event::Message)) || is_last {
+        let event = message.map_or_else(|line| Event::Malformed(malformed(line)), Event::Message);
+        if !put(inbox, event) || is_last {
             // The program can go on writing; it is ended soon.
-            let _ = io::copy(&mut reader, &mut io::sink());
+            let _ = io::copy(&mut lines.into_reader(), &mut io::sink());
             return;
         }
     }
 }
 
-/// Returns the beginning of a line, with control characters escaped.
-fn excerpt(line: &[u8]) -> String {
-    let text: String = String::from_utf8_lossy(line)
-        .chars()
-        .take(EXCERPT_CHARS)
-        .collect();
-    visible(&text)
+/// Converts a line that is no message, with control characters escaped.
+fn malformed(line: MalformedLine) -> ProgramError {
+    match line.is_too_long {
+        true => ProgramError::TooLong {
+            limit: LONGEST_LINE,
+        },
+        false => ProgramError::Malformed {
+            line: visible(&line.beginning(EXCERPT_CHARS)),
+            source: line.source,
+        },
+    }
 }
 
 /// Escapes control characters: the text comes from a program, and goes to a terminal.
