@@ -5,8 +5,8 @@
 //! its standard output, where nothing else is ever written. Logs go to standard error.
 //!
 //! - [`registry`] has every driver.
-//! - `input` reads lines, `serve` answers them, `trial` runs a session in a thread of its own.
-//! - `event` has the events that a trial sends to the loop.
+//! - `input` reads lines, `serve` answers them, `trial` runs a session in a thread of its own and sends its messages to
+//!   that loop.
 //! - `observer` takes CPU, memory and interface counters exactly at the edges of the transfer
 //!   window; `report` puts them into the side's report.
 //! - `memory` sets the allocator up.
@@ -28,7 +28,6 @@ use regatta_transport::Driver;
 mod disturbance;
 mod ending;
 mod error;
-mod event;
 mod failure;
 mod fork_server;
 mod input;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use regatta_control::{Note, Progress, Role, TrialOrder};
+use regatta_control::{FromAgent, Note, Progress, Role, TrialOrder};
 use regatta_model::{Direction, Series, units::nanoseconds};
 use regatta_telemetry::{
     FlowSample, FlowSource, Instruments, InterfaceInfo, Reading, Sampler, Subject, WindowDeltas,
@@ -18,10 +18,10 @@ use regatta_transport::{
     WindowStatistics,
 };
 
-use crate::{
-    event::{EventSink, TrialEvent},
-    served::Quota,
-};
+use crate::served::Quota;
+
+/// Function that takes the messages of a trial to the controller, from any thread.
+pub(crate) type MessageSink = Arc<dyn Fn(FromAgent) + Send + Sync>;
 
 /// Telemetry of one end of one trial.
 #[derive(Debug, Default)]
@@ -38,6 +38,8 @@ pub(crate) struct Observed {
 
 /// The transfer of one end of one trial, as its threads and the sampler share it.
 struct Flow {
+    /// Position in the plan.
+    trial: u32,
     role: Role,
     /// Whether data goes in both directions, so that this end sends and receives.
     both: bool,
@@ -47,7 +49,7 @@ struct Flow {
     /// Time between reports of the transfer under way; absent if nobody reads them.
     interval_ns: Option<u64>,
     reported: Mutex<Reported>,
-    sink: EventSink,
+    sink: MessageSink,
     /// Bytes that the trial may have, and the stop of one that has more.
     quota: Option<(Quota, Stop)>,
 }
@@ -79,8 +81,9 @@ impl FlowSource for SampledFlow {
         let figures = flow.figures(flow.statistics());
         flow.report(&figures, reading, false);
         if let Some((quota, stop)) = &flow.quota {
-            quota.check(&flow.live, stop, |failure| {
-                (flow.sink)(TrialEvent::Ended(Err(failure)));
+            quota.check(&flow.live, stop, |problem| {
+                let trial = flow.trial;
+                (flow.sink)(FromAgent::Failed { trial, problem });
             });
         }
         figures
@@ -140,18 +143,23 @@ impl Flow {
             return;
         }
         if let Some(of_warm_up) = self.progress(&FlowSample::default(), None, true) {
-            (self.sink)(TrialEvent::Progress(Progress {
+            self.send_progress(Progress {
                 has_ended: false,
                 ..of_warm_up
-            }));
+            });
         }
     }
 
     /// Reports the transfer if that is due, or if it has ended.
     fn report(&self, figures: &FlowSample, reading: &Reading, has_ended: bool) {
         if let Some(progress) = self.progress(figures, Some(reading), has_ended) {
-            (self.sink)(TrialEvent::Progress(progress));
+            self.send_progress(progress);
         }
+    }
+
+    fn send_progress(&self, progress: Progress) {
+        let trial = self.trial;
+        (self.sink)(FromAgent::Progress { trial, progress });
     }
 
     /// Returns a report if one is due, or if the transfer has ended.
@@ -219,12 +227,13 @@ impl TrialObserver {
     pub(crate) fn new(
         order: &TrialOrder,
         live: Arc<LiveCounters>,
-        sink: EventSink,
+        sink: MessageSink,
         quota: Option<(Quota, Stop)>,
     ) -> io::Result<Self> {
         let interface = interface_of(order.local).and_then(|name| InterfaceInfo::of(&name));
         let name = interface.as_ref().map(|info| info.name.as_str());
         let flow = Arc::new(Flow {
+            trial: order.trial,
             role: order.role,
             both: order.workload.kind.direction() == Direction::Both,
             live,
@@ -283,7 +292,8 @@ impl Observer for TrialObserver {
             WindowEdge::Start => {
                 // First, as the path follows it.
                 if self.reports_start {
-                    (self.flow.sink)(TrialEvent::Began);
+                    let trial = self.flow.trial;
+                    (self.flow.sink)(FromAgent::Began { trial });
                 }
                 self.flow.begin();
                 let reading = window.instruments.read_start();
@@ -328,6 +338,7 @@ impl Observer for TrialObserver {
     }
 
     fn send_note(&self, note: Note) {
-        (self.flow.sink)(TrialEvent::Note(note));
+        let trial = self.flow.trial;
+        (self.flow.sink)(FromAgent::Note { trial, note });
     }
 }

@@ -17,7 +17,6 @@ use regatta_transport::Driver;
 
 use crate::{
     error::AgentError,
-    event::TrialEvent,
     input::Lines,
     served::{Served, ServedLimits, Terms},
     trial::Trial,
@@ -30,8 +29,8 @@ const ABORT_LIMIT: Duration = Duration::from_secs(2);
 enum Event {
     /// Message of the controller; `None` at the end of input.
     Input(Result<Option<ToAgent>, AgentError>),
-    /// Event of a trial's thread; the number tells a trial from an earlier one that was aborted.
-    Trial(u64, TrialEvent),
+    /// Message of a trial's thread to the controller; the number tells a trial from an earlier one that was aborted.
+    Trial(u64, FromAgent),
 }
 
 /// Serves until the end of `input`.
@@ -111,7 +110,7 @@ impl<W: Write> Agent<W> {
                     }
                     return Err(error);
                 }
-                Ok(Event::Trial(number, event)) => self.on_trial(number, event)?,
+                Ok(Event::Trial(number, message)) => self.on_trial(number, &message)?,
                 Err(RecvTimeoutError::Timeout) => return self.give_up(),
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
@@ -200,9 +199,9 @@ impl<W: Write> Agent<W> {
         self.trials += 1;
         let number = self.trials;
         let events_tx = self.events_tx.clone();
-        let sink = Arc::new(move |event| {
+        let sink = Arc::new(move |message| {
             // The loop ends only with the process.
-            let _ = events_tx.send(Event::Trial(number, event));
+            let _ = events_tx.send(Event::Trial(number, message));
         });
         Trial::spawn(Arc::clone(&self.drivers), order, terms, sink)
     }
@@ -211,31 +210,28 @@ impl<W: Write> Agent<W> {
         self.send(&FromAgent::Failed { trial, problem })
     }
 
-    fn on_trial(&mut self, number: u64, event: TrialEvent) -> Result<(), AgentError> {
+    /// Passes a message of the trial under way on. One that was aborted answers only that it has ended.
+    fn on_trial(&mut self, number: u64, message: &FromAgent) -> Result<(), AgentError> {
         let Some(current) = self.current.as_ref().filter(|c| c.number == number) else {
             return Ok(());
         };
         let trial = current.trial.index;
         let aborted = current.abort_by.is_some();
-        match event {
-            TrialEvent::Ended(result) => {
-                self.current = None;
-                match result {
-                    // An aborted trial has no report, but what disturbed it may be why it was aborted.
-                    Err(failure) if aborted && failure.kind == ProblemKind::Disturbed => {
-                        self.fail(trial, failure)?;
-                        self.send(&FromAgent::Aborted { trial })
-                    }
-                    _ if aborted => self.send(&FromAgent::Aborted { trial }),
-                    Ok(report) => self.send(&FromAgent::Finished { trial, report }),
-                    Err(failure) => self.fail(trial, failure),
-                }
-            }
-            _ if aborted => Ok(()),
-            TrialEvent::Ready(listen) => self.send(&FromAgent::Ready { trial, listen }),
-            TrialEvent::Began => self.send(&FromAgent::Began { trial }),
-            TrialEvent::Progress(progress) => self.send(&FromAgent::Progress { trial, progress }),
-            TrialEvent::Note(note) => self.send(&FromAgent::Note { trial, note }),
+        let (has_ended, disturbed) = match message {
+            FromAgent::Finished { .. } => (true, false),
+            FromAgent::Failed { problem, .. } => (true, problem.kind == ProblemKind::Disturbed),
+            _ => (false, false),
+        };
+        if has_ended {
+            self.current = None;
+        }
+        // An aborted trial has no report, but what disturbed it may be why it was aborted.
+        if !aborted || disturbed {
+            self.send(message)?;
+        }
+        match aborted && has_ended {
+            true => self.send(&FromAgent::Aborted { trial }),
+            false => Ok(()),
         }
     }
 

@@ -9,15 +9,14 @@ use std::{
     },
 };
 
-use regatta_control::{Note, Problem, SideReport, TrialOrder};
+use regatta_control::{FromAgent, Note, Problem, SideReport, TrialOrder};
 use regatta_model::{WorkloadKind, differing_sysctls, reason};
 use regatta_transport::{Driver, LiveCounters, Peer, Stop, TransportError, TrialContext};
 
 use crate::{
     disturbance::Disturbances,
-    event::{EventSink, TrialEvent},
     failure,
-    observer::TrialObserver,
+    observer::{MessageSink, TrialObserver},
     processors, report,
     served::Terms,
 };
@@ -32,7 +31,8 @@ pub(crate) struct Trial {
 }
 
 impl Trial {
-    /// Starts the trial's thread. Its events go to `sink`; the last one is [`TrialEvent::Ended`].
+    /// Starts the trial's thread. Its messages go to `sink`; the last one is [`FromAgent::Finished`] or
+    /// [`FromAgent::Failed`].
     ///
     /// # Errors
     /// If no thread can be made.
@@ -40,7 +40,7 @@ impl Trial {
         drivers: Arc<[&'static dyn Driver]>,
         order: Box<TrialOrder>,
         terms: Terms,
-        sink: EventSink,
+        sink: MessageSink,
     ) -> Result<Self, Problem> {
         let (start_tx, start_rx) = channel();
         let stop = Stop::new();
@@ -60,7 +60,11 @@ impl Trial {
                 // Nothing uses the shared state of the closure after a panic.
                 let result = catch_unwind(AssertUnwindSafe(run))
                     .unwrap_or_else(|panic| Err(failure::of_panic(panic, &driver)));
-                sink(TrialEvent::Ended(disturbances.judge(result)));
+                let trial = order.trial;
+                sink(match disturbances.judge(result) {
+                    Ok(report) => FromAgent::Finished { trial, report },
+                    Err(problem) => FromAgent::Failed { trial, problem },
+                });
             })
             .map_err(TransportError::thread)?;
         Ok(trial)
@@ -78,7 +82,7 @@ impl Trial {
         self.peer.note(note);
     }
 
-    /// Aborts the trial; its thread reports with [`TrialEvent::Ended`] when it has ended.
+    /// Aborts the trial; its thread sends its last message when it has ended.
     pub(crate) fn abort(&mut self) {
         // A sender that was not started waits for nothing else.
         self.start_tx = None;
@@ -117,7 +121,7 @@ fn run(
     stop: Stop,
     peer: Arc<Peer>,
     start_rx: &Receiver<SocketAddr>,
-    sink: &EventSink,
+    sink: &MessageSink,
 ) -> Result<Box<SideReport>, Problem> {
     let driver = find(drivers, order)?;
     let mut order = order.clone();
@@ -135,9 +139,10 @@ fn run(
         stop,
     };
     let session = driver.prepare(order, context)?;
-    sink(TrialEvent::Ready(
-        terms.connect_address(session.listen_address()),
-    ));
+    sink(FromAgent::Ready {
+        trial: order.trial,
+        listen: terms.connect_address(session.listen_address()),
+    });
     let peer = match order.connects() {
         // The trial was aborted before it was started, if there is none.
         true => Some(start_rx.recv().map_err(|_| TransportError::Cancelled)?),
