@@ -238,7 +238,10 @@ fn unranked(group: &RankedGroup<'_>) -> String {
         None => format!("`{}` {}", it.transport, list(&it.reasons)),
     });
     match reasons.collect::<Vec<String>>() {
-        reasons if reasons.is_empty() => tr!("nothing is ranked"),
+        reasons if reasons.is_empty() => tr!(
+            "no trial has the metric `{}` of the ranking",
+            group.metric.name
+        ),
         reasons => reasons.join("; "),
     }
 }
@@ -588,6 +591,7 @@ mod tests {
         let keys = "rounds = 5\nrank_by = 'requests_per_second'";
         let text = study(keys, &["a"], &["p"]);
         let data = run(&text, |_, round| goodput(round, 60e6));
-        assert_eq!(headline(&data), ["Nothing is ranked."]);
+        let reason = "No trial has the metric `requests_per_second` of the ranking.";
+        assert_eq!(headline(&data), [reason]);
     }
 }

@@ -62,11 +62,12 @@ impl<'a, E: StreamEndpoint> ListeningWork<'a, Streams<'a, E>> for &'a Flows {
         };
         findings.connection(shared.statistics.as_ref());
         shared.report(findings, outcome.delivered, theirs);
-        if end.trial.order.role == Role::Sender {
+        if shared.directions().0 {
             findings.own_counters(end.trial);
-            if outcome.is_complete && !shared.abandons() {
-                findings.nothing_lost();
-            }
+        }
+        let is_sender = end.trial.order.role == Role::Sender;
+        if is_sender && outcome.is_complete && !shared.abandons() {
+            findings.nothing_lost();
         }
         shared.started
     }
