@@ -159,7 +159,7 @@ phrases! {
     connection_is_closed() = "the connection is closed";
     connection_stopped() = "the connection was stopped";
     other_certificate() = "invalid peer certificate: it is not the one that was made for the run";
-    idle_connection(within: Duration) = "nothing came from the other end for {within}";
+    idle_connection() = "nothing came from the other end within the idle time-out of the connection";
     quiche_gave_up(code: &str) = "quiche gave up with error code {code}";
     quiche_gave_up_with(error: &str, code: &str) = "quiche gave up with `{error}`, error code {code}";
     closed_by_application(code: &str) = "the other end's application closed it with error code {code}";

@@ -1,9 +1,9 @@
 //! Sizes of packets, windows and buffers from the known properties of the path.
 
-use std::net::IpAddr;
+use std::{net::IpAddr, time::Duration};
 
-use regatta_control::PathHints;
-use regatta_model::{Bytes, reason};
+use regatta_control::{PathHints, TrialOrder};
+use regatta_model::{Bytes, WorkloadKind, reason};
 use regatta_transport::{Unsupported, WindowRange, WindowSizes, options::saturating_usize};
 
 use crate::options::{Common, MAX_VARINT};
@@ -66,6 +66,19 @@ pub struct Sizes {
     /// a path whose rate is not known. The flow-control window there is that of a fast path. With a send buffer of that
     /// size, what the application has written when its time is up can be on its way for a minute over a slow one.
     pub follows_congestion_window: bool,
+}
+
+/// Idle time-out of a connection on which no silence is planned.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Returns the idle time-out of the connections of a trial: longer than any silence of a script, whose waits end at the
+/// deadline. No stack sends packets that only keep a connection alive.
+#[must_use]
+pub fn idle_timeout(order: &TrialOrder) -> Duration {
+    match order.workload.kind {
+        WorkloadKind::Script(_) => IDLE_TIMEOUT + order.longest_transfer(),
+        _ => IDLE_TIMEOUT,
+    }
 }
 
 impl Sizes {

@@ -7,8 +7,6 @@ use regatta_model::{Phrase, Problem, Text, reason};
 use regatta_transport::TransportError;
 use regatta_transport_sockets::driver::{Dropped, Transmit};
 
-use crate::tls::IDLE_TIMEOUT;
-
 /// Number of times the closing packet is sent again, in case it is lost. The other end would
 /// otherwise wait for its idle timeout.
 pub(crate) const CLOSE_REPEATS: u32 = 2;
@@ -48,7 +46,7 @@ impl End {
             Self::Done => reason::connection_is_closed(),
             Self::Stopped => reason::connection_stopped(),
             Self::Certificate => reason::other_certificate(),
-            Self::Idle => reason::idle_connection(IDLE_TIMEOUT),
+            Self::Idle => reason::idle_connection(),
             Self::ClosedByStack(code, None) => reason::quiche_gave_up(&format!("{code:#x}")),
             Self::ClosedByStack(code, Some(error)) => {
                 reason::quiche_gave_up_with(&format!("{error:?}"), &format!("{code:#x}"))

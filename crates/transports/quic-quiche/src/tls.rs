@@ -1,7 +1,5 @@
 //! TLS by BoringSSL, which accepts the run's certificate only, and the configuration of quiche.
 
-use std::time::Duration;
-
 use boring::{
     error::ErrorStack,
     hash::hmac_sha256,
@@ -18,11 +16,7 @@ use regatta_transport::{Result, TransportError};
 use regatta_transport_tls as tls;
 
 use crate::options::Options;
-use regatta_transport_quic_common::path::{INITIAL_WINDOW_PACKETS, Sizes};
-
-/// Idle timeout: time without a packet from the peer after which a connection is dead. The same as
-/// for the other stacks.
-pub(crate) const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+use regatta_transport_quic_common::path::{INITIAL_WINDOW_PACKETS, Sizes, idle_timeout};
 
 /// Maximum number of streams that an end may open at once: more than any workload opens.
 const MAX_STREAMS: u64 = 4096;
@@ -107,7 +101,7 @@ pub(crate) fn config(
     config.set_cc_algorithm(options.cc.algorithm());
     config.enable_hystart(options.hystart);
     config.enable_pacing(options.pacing);
-    config.set_max_idle_timeout(IDLE_TIMEOUT.as_millis() as u64);
+    config.set_max_idle_timeout(idle_timeout(order).as_millis() as u64);
     config.set_max_recv_udp_payload_size(sizes.payload_bytes.into());
     config.set_max_send_udp_payload_size(sizes.payload_bytes.into());
     config.discover_pmtu(options.common.mtu_discovery);

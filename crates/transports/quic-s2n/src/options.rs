@@ -9,11 +9,11 @@ use regatta_transport_tls::Crypto;
 use s2n_quic::provider::limits::Limits;
 use strum::{EnumString, IntoStaticStr, VariantNames};
 
-use regatta_transport_quic_common::{facts::stack_facts, options::Common, path::Sizes};
-
-/// Idle timeout: time without a packet from the peer after which a connection is dead. s2n-quic's
-/// own default, and the same for the other stacks.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+use regatta_transport_quic_common::{
+    facts::stack_facts,
+    options::Common,
+    path::{Sizes, idle_timeout},
+};
 
 /// Maximum duration of a handshake, s2n-quic's default; a trial that gives connections longer gets
 /// more.
@@ -123,7 +123,7 @@ pub(crate) fn limits(order: &TrialOrder, sizes: &Sizes) -> Result<Limits> {
             // Unidirectional streams are not used.
             .with_max_open_remote_unidirectional_streams(0)?
             .with_max_send_buffer_size(send_buffer)?
-            .with_max_idle_timeout(IDLE_TIMEOUT)?
+            .with_max_idle_timeout(idle_timeout(order))?
             .with_max_handshake_duration(order.connect_deadline.max(HANDSHAKE_TIME))
     };
     made()

@@ -8,7 +8,7 @@ use regatta_transport::{Unsupported, driver_options};
 
 use regatta_transport_quic_common::{
     options::{Common, EVENT_LOG, MAX_VARINT, MIGRATE_AFTER, Mode},
-    path::Sizes,
+    path::{Sizes, idle_timeout},
 };
 use regatta_transport_tls::{Crypto, crypto_option};
 
@@ -20,10 +20,6 @@ use crate::{
     },
     watch::Watch,
 };
-
-/// Idle timeout: time without a packet from the peer after which a connection is dead. The stack's
-/// own default, and the same for the other stacks.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Number of streams that the other end may have open at once, beside those that a workload asks
 /// for. The stack allocates memory for all of them with the connection, so this is not more than
@@ -73,7 +69,7 @@ impl Options {
             .mtu_discovery_config(self.common.mtu_discovery.then_some(discovery))
             .enable_segmentation_offload(self.common.gso)
             .congestion_controller_factory(self.cc.watched(watch))
-            .max_idle_timeout(IDLE_TIMEOUT.try_into().ok())
+            .max_idle_timeout(needs.idle_timeout.try_into().ok())
             .max_concurrent_bidi_streams(VarInt::from_u32(needs.streams))
             // They are not used.
             .max_concurrent_uni_streams(VarInt::from_u32(0));
@@ -106,6 +102,8 @@ const PROBE_BUFFER_BYTES: usize = 64 << 10;
 pub(crate) struct Needs {
     /// Sizes of packets, windows and buffers.
     pub(crate) sizes: Sizes,
+    /// Idle time-out of a connection.
+    pub(crate) idle_timeout: Duration,
     /// Number of streams that may be open at once.
     pub(crate) streams: u32,
     /// Capacity of the stack's queue of messages, in bytes.
@@ -138,6 +136,7 @@ impl Needs {
         });
         Ok(Self {
             sizes,
+            idle_timeout: idle_timeout(order),
             streams,
             datagram_queue_bytes: queue.max(MIN_QUEUED * usize::from(sizes.payload_bytes)),
             window_missed_bytes: is_short.then_some(in_flight),
