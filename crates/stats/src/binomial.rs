@@ -38,8 +38,8 @@ pub fn binomial_interval(successes: u64, trials: u64, confidence: f64) -> [f64; 
     [low, high]
 }
 
-/// Returns the one-sided p-value of "no larger share failed in `to` than in `from`", each a number of failures and of
-/// trials, by the exact test of a table of two rows. More failures than trials count as all of them.
+/// Returns the one-sided p-value of the hypothesis that no larger share fails in `to` than in `from`, by Fisher's exact
+/// test. Both are `[failures, trials]`; more failures than trials count as all of them.
 ///
 /// Source: Fisher 1935, J. R. Statist. Soc. 98, 39–82.
 #[must_use]
@@ -51,10 +51,10 @@ pub fn more_failures_p_value(from: [u64; 2], to: [u64; 2]) -> f64 {
     fishers_exact(&table, Alternative::Less).map_or(1.0, |p_value| p_value.min(1.0))
 }
 
-/// Returns the smallest and largest number of successes out of `n` at a probability of `p`, such
-/// that fewer or more together come up with a probability of at most `false_alarms`.
+/// Returns the lowest and the highest plausible number of successes of `n` trials at a probability of `p`: numbers
+/// outside of this range occur with a probability of at most `false_alarms`, half of it on each side.
 ///
-/// Half of it on each side, exact sums, no normal approximation.
+/// Exact sums, no normal approximation.
 #[must_use]
 pub fn plausible_counts(n: u64, p: f64, false_alarms: f64) -> (u64, u64) {
     if p <= 0.0 {

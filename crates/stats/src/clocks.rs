@@ -53,7 +53,7 @@ impl OffsetInterval {
         (self.highest_ns - self.lowest_ns) / 2.0
     }
 
-    /// Whether an offset can lie in it.
+    /// Whether the interval is not empty: bounds that contradict one another leave no offset.
     #[must_use]
     pub fn is_possible(self) -> bool {
         self.lowest_ns <= self.highest_ns
@@ -68,8 +68,8 @@ impl OffsetInterval {
         }
     }
 
-    /// Returns the interval of the offset between the clocks of b and a, where `self` is that of b against a third
-    /// clock and `a` that of a against the same one: their bounds add up.
+    /// Returns the offset of host b's clock against host a's. `self` is the offset of b against a third clock, `a` that of
+    /// a against the same one; the bounds add up.
     #[must_use]
     pub fn against(self, a: Self) -> Self {
         Self {
@@ -78,7 +78,8 @@ impl OffsetInterval {
         }
     }
 
-    /// Returns the interval a time later or earlier, in which the clocks may have drifted.
+    /// Returns the interval that holds `time_ns` later or earlier: wider by the largest drift in that time, which is not
+    /// negative.
     #[must_use]
     pub fn after(self, time_ns: f64) -> Self {
         let drift_ns = LARGEST_DRIFT * time_ns.max(0.0);
@@ -99,7 +100,7 @@ pub struct OffsetReading {
 }
 
 impl OffsetReading {
-    /// Returns the reading that exchanges give of which each was somewhere in the span; `None` without exchanges.
+    /// Combines exchanges made somewhere within a span into an offset that holds throughout; `None` without exchanges.
     #[must_use]
     pub fn of_exchanges(
         span_ns: [i64; 2],

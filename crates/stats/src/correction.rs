@@ -11,13 +11,15 @@ pub struct Decision {
     pub confidence: f64,
 }
 
-/// Decides tests by Holm's step-down procedure, with intervals that hold together: the probability that a claim is false,
-/// or that an interval leaves out the truth, is at most `alpha`, however the tests depend on one another. In the order
-/// given; `p_values` are two-sided, and a value that is not a probability counts as 1: a test that was made and showed
-/// nothing.
+/// Decides tests by Holm's step-down procedure, with simultaneous intervals: the probability that any claim is false, or
+/// any interval misses the truth, is at most `alpha`, however the tests depend on one another.
 ///
-/// What is claimed has the level of all tests. Where its interval includes "no difference", as the claim was made at a
-/// later step, it is to be cut there. What is not claimed has the level of the tests that are not.
+/// `p_values` are two-sided; one that is not a probability counts as 1, a test that showed nothing. Decisions are in the
+/// order of `p_values`.
+///
+/// Intervals of claims have the confidence 1 − `alpha` / n with n the number of all tests; one that includes "no
+/// difference", because its claim was made at a later step, has to be cut there by the caller. Intervals of the other
+/// tests have n = the number of tests without a claim.
 ///
 /// Sources: Holm 1979, Scand. J. Statist. 6, 65–70; Guilbaud 2008, Biom. J. 50, 678–692 (intervals).
 #[must_use]
@@ -44,9 +46,9 @@ pub fn simultaneous(p_values: &[f64], alpha: f64) -> Vec<Decision> {
     adjusted.into_iter().map(decision).collect()
 }
 
-/// Decides tests so that of the claims that are made a share of at most `alpha` is false, on average, however the tests
-/// depend on one another. The intervals of the claims cover the truth in as large a share. Arguments are those of
-/// [`simultaneous`].
+/// Decides tests with control of the false discovery rate: on average at most a share `alpha` of the claims is false, and
+/// at most this share of the claims' intervals misses the truth, however the tests depend on one another. Arguments and
+/// order are those of [`simultaneous`].
 ///
 /// Sources: Benjamini and Yekutieli 2001, Ann. Statist. 29, 1165–1188, theorem 1.3; their intervals: 2005, J. Am. Stat.
 /// Assoc. 100, 71–81, corollary 1.

@@ -8,8 +8,8 @@ const RESAMPLES: usize = 2000;
 /// Degrees of freedom from which Student's t is as good as normal.
 const NORMAL: f64 = 1e6;
 
-/// Most rounds that are resampled; of more, the means of the resamples are drawn from the normal distribution that they
-/// then have.
+/// Largest number of rounds that are resampled one by one. Of more rounds, means are drawn from the normal distribution
+/// that means of resamples then have.
 pub const MAX_RESAMPLED_ROUNDS: usize = 1000;
 
 /// Fewest rounds from which an interval is made.
@@ -228,8 +228,8 @@ fn covariances(points: &[(f64, &[Option<f64>], f64)]) -> Vec<Vec<f64>> {
         .collect()
 }
 
-/// Returns the lower triangle whose product with its transpose is a matrix of covariances. A value that others determine
-/// has a diagonal of zero.
+/// Returns the Cholesky factor of a matrix of covariances: the lower triangle, row by row. A value that others determine
+/// has a zero on the diagonal.
 fn cholesky(covariances: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let mut factor: Vec<Vec<f64>> = Vec::with_capacity(covariances.len());
     for (row, values) in covariances.iter().enumerate() {

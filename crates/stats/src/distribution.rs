@@ -149,8 +149,7 @@ pub(crate) fn noncentrality(critical: f64, df: f64, power: f64) -> f64 {
     })
 }
 
-/// Values of a function that were computed before: the pairs of a run mostly have the same number of
-/// rounds and the same level.
+/// Cache of computed values of a function: the pairs of a run mostly have the same number of rounds and the same level.
 struct Known<const N: usize>(RefCell<Vec<([f64; N], f64)>>);
 
 impl<const N: usize> Known<N> {

@@ -128,8 +128,8 @@ impl Estimate {
         }
     }
 
-    /// Returns the estimate of values that a simulation computes, of three or more: that they are all the same is then no
-    /// chance.
+    /// Marks the values as those of a simulation: three or more that are all the same are then certain and no chance, so
+    /// that the p-value of a mean beyond zero is 0.
     #[must_use]
     pub fn of_simulation(mut self) -> Self {
         if let Some(spread) = self.spread.as_mut().filter(|_| self.n >= 3) {
@@ -138,8 +138,8 @@ impl Estimate {
         self
     }
 
-    /// Returns the standard deviation of independent values of which as many would give the same
-    /// standard error; absent for one value.
+    /// Returns the standard deviation of one value, as if the values were independent: standard error × √n. Absent for one
+    /// value.
     #[must_use]
     pub fn deviation(&self) -> Option<f64> {
         Some(self.spread?.error * (self.n as f64).sqrt())
@@ -214,9 +214,8 @@ impl Estimate {
         Some([1.0 - tail, tail].map(|p| deviation * (spread.df / chi_squared(p, spread.df)).sqrt()))
     }
 
-    /// Returns the smallest distance from zero that a test at level 1 − `confidence` detects with
-    /// probability `power`, were the spread exactly the one that was seen. Absent where nothing
-    /// varies.
+    /// Returns the smallest distance from zero that a test at level 1 − `confidence` detects with probability `power`, if
+    /// the true spread is the observed one. Absent where nothing varies.
     ///
     /// Source: the noncentral t distribution, Johnson, Kotz and Balakrishnan 1995, Continuous
     /// Univariate Distributions 2, chapter 31.
@@ -238,7 +237,7 @@ impl Spread {
     }
 }
 
-/// Returns the ratios whose logarithms these are; `None` where they are not finite.
+/// Returns the exponentials of both ends of an interval of logarithms; `None` where they are not finite.
 pub(crate) fn ratio_ends(ends: [f64; 2]) -> Option<[f64; 2]> {
     let ends = ends.map(f64::exp);
     ends.iter().all(|end| end.is_finite()).then_some(ends)
@@ -257,7 +256,7 @@ struct Within {
 }
 
 impl Within {
-    /// `None` for one block, for blocks of one value each, and for blocks of another number of values.
+    /// Computes the sums; `None` for one block, for blocks of one value each, and if `blocks` and `values` differ in length.
     fn of(values: &[f64], blocks: &[usize]) -> Option<Self> {
         if values.len() != blocks.len() {
             return None;
@@ -326,8 +325,8 @@ pub fn rounds_to_detect(
     fewest_values((sd, effect), (confidence, power), most, critical)
 }
 
-/// Returns the fewest values from which a test detects a mean of `effect` with probability `power`. `critical` returns the
-/// number of standard errors beyond which it does, of the number of values and the degrees of freedom.
+/// Returns the smallest number of values with which a test detects a mean of `effect` with probability `power`.
+/// `critical` returns the threshold of the test, in standard errors, for a number of values and its degrees of freedom.
 pub(crate) fn fewest_values(
     (sd, effect): (f64, f64),
     (confidence, power): (f64, f64),

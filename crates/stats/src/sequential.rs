@@ -53,8 +53,8 @@ impl Estimate {
         self.sequential_interval(confidence).and_then(ratio_ends)
     }
 
-    /// Returns the smallest distance from zero that the test detects with probability `power` after these values, were the
-    /// spread exactly the one that was seen. Absent where nothing varies.
+    /// Returns the smallest distance from zero that the test detects with probability `power` after these values, if the
+    /// true spread is the observed one. Absent where nothing varies.
     #[must_use]
     pub fn sequential_detectable(&self, confidence: f64, power: f64) -> Option<f64> {
         let spread: &Spread = self
@@ -81,7 +81,7 @@ pub fn sequential_rounds_to_detect(
     fewest_values((sd, effect), (confidence, power), most, critical)
 }
 
-/// Returns the factor by which the variance of a mean in standard errors is larger with the effects that are expected.
+/// Returns G, the variance of the mean of `n` values in squared standard errors under the expected effects.
 fn growth(n: usize) -> f64 {
     1.0 + n as f64 * PRIOR_VARIANCE
 }

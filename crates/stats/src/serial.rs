@@ -2,8 +2,7 @@
 
 use statrs::function::erf::erfc;
 
-/// Largest autocorrelation that an interval is widened for: of more than this the few rounds of a
-/// run say too little.
+/// Cap of the autocorrelation by which intervals are widened: the few rounds of a run cannot tell higher ones apart.
 const MAX: f64 = 0.9;
 
 /// Returns the probability that a standard normal variable is above `z`.
@@ -82,7 +81,7 @@ pub fn shared_autocorrelation(series: &[Vec<f64>]) -> f64 {
     }
 }
 
-/// What the autocorrelation of a series does to the error of its mean.
+/// Effect of a series' autocorrelation on the error of its mean.
 pub(crate) struct Memory {
     /// Factor by which the squared standard error that the sample's variance gives is too small.
     pub(crate) inflation: f64,
@@ -91,15 +90,14 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Least part of the variance that a sample of autocorrelated values is taken to show.
+    /// Lower bound of the share of the true variance that the variance of an autocorrelated sample shows.
     const LEAST_SHOWN: f64 = 0.15;
 
     /// Least degrees of freedom, where there are as many.
     const LEAST_DEGREES: f64 = 1.5;
 
-    /// Returns that of an autoregressive series of first order of `n` values. The variance of their mean is larger than
-    /// that of independent ones by 1 + 2 Σ (1 − k/n) ρᵏ, and the sample's variance is as much too small as that of its mean
-    /// is larger.
+    /// Computes the effect for an autoregressive series of first order with `n` values. The variance of their mean is that
+    /// of independent values times 1 + 2 Σ (1 − k/n) ρᵏ, and the variance of the sample is too small accordingly.
     ///
     /// Source: Bayley and Hammersley 1946, J. R. Statist. Soc. Suppl. 8, 184–197.
     pub(crate) fn of(rho: f64, n: usize) -> Self {

@@ -3,7 +3,7 @@
 /// Half the width of the band around the final value, as a part of it.
 pub const SETTLING_BAND: f64 = 0.1;
 
-/// Fewest samples until the next step that say something.
+/// Smallest number of samples between two steps from which a settling time is computed.
 const FEWEST_SAMPLES: usize = 10;
 
 /// Outcome of a step.
