@@ -1,8 +1,8 @@
-//! The control protocol between the controller and its agents, and between the controller and the
-//! process that keeps a path: JSON lines over standard input and output.
+//! The control protocol between the controller and its agents: JSON lines over standard input and output.
 //!
 //! Both sides open with their version; a side that does not know the other's says so and ends.
-//! No control port listens anywhere: end of input ends the agent and all that it started.
+//! No control port listens anywhere: end of input ends the agent and all that it started. The messages of the path
+//! daemon are in its own crate.
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -104,8 +104,8 @@ pub struct PathHints {
     /// Round-trip propagation delay.
     #[serde(rename = "round_trip_delay_ns", with = "nanos")]
     pub round_trip_delay: Duration,
-    /// Longest that a packet can be under way in one direction: queue, propagation, jitter, at the worst moment of a
-    /// trace. Bounds what may still arrive.
+    /// Longest time that a packet can be under way in one direction: queue, propagation and jitter, at the worst moment of
+    /// a trace. Bounds what may still arrive.
     #[serde(rename = "longest_one_way_ns", with = "nanos")]
     pub longest_one_way: Duration,
     /// Time of a packet in one direction behind a full queue that empties at the mean rate.
@@ -122,10 +122,9 @@ pub struct PathHints {
     /// Whether the path is a real network, not an emulated one: the kernel's routes have its largest packet.
     #[serde(rename = "is_as_it_is", default)]
     pub is_real_network: bool,
-    /// Monotonic clock of this end less that of the other, in nanoseconds: what to take from a difference between
-    /// the two to get a one-way delay. 0 where both ends read the same clock; elsewhere somewhat less than the
-    /// offset, so that no delay seems negative, and the controller corrects what was measured with it. Absent if
-    /// nothing is known of the offset.
+    /// Offset of this end's monotonic clock against the other's, in nanoseconds, which one-way delays are reduced by. 0
+    /// where both ends read the same clock; elsewhere somewhat less than the offset, so that no delay is negative, and the
+    /// controller corrects the delays afterwards. Absent if the offset is not known.
     pub clock_offset_ns: Option<i64>,
     /// Whether packets leave the path in the order in which they entered it. If so, nothing can
     /// follow an end marker, and a receiver need not wait after it.
@@ -255,7 +254,7 @@ impl TrialOrder {
         self.connect_deadline.saturating_add(self.deadline)
     }
 
-    /// Whether this end is the one that sends most; of both directions at once, with the same bytes in each, both are.
+    /// Whether this end sends most of the payload. With the same bytes in both directions both ends do.
     #[must_use]
     pub fn sends_most(&self) -> bool {
         match &self.workload.kind {
@@ -281,7 +280,7 @@ pub struct SideReport {
     pub started_monotonic_ns: i64,
     /// Monotonic clock at the end of the transfer: arrival of the acknowledgement, or deadline.
     pub ended_monotonic_ns: i64,
-    /// The agent's own times of an end whose times an external program states.
+    /// Times of the agent's own, where the other times of the report are those that an external program states.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_times: Option<AgentTimes>,
     /// Measurements of this end, with times of samples on its monotonic clock.
@@ -289,8 +288,8 @@ pub struct SideReport {
     pub measurements: Measurements,
 }
 
-/// Times at which an agent saw the events whose times an external program states, on the agent's monotonic clock, in
-/// nanoseconds. None can be later than the agent saw it, and the connect call not before it was ordered.
+/// Times at which an agent saw the events of an external program, on the agent's monotonic clock, in nanoseconds. They
+/// bound the times that the program states: none can be later, and the connect call not earlier than its order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentTimes {
     /// Order to connect, and arrival of the program's `connected`; absent at the listening end.
@@ -304,7 +303,8 @@ pub struct AgentTimes {
     pub shortest_answer_ns: Option<i64>,
 }
 
-/// Counters of one end since the beginning of its transfer. What the end or its stack does not count is zero or absent.
+/// Counters of one end since the beginning of its transfer. Counts that the end or its stack does not keep are zero, or
+/// absent where the field is optional.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     /// Time since the beginning of the transfer, in nanoseconds.
@@ -329,7 +329,7 @@ pub struct Progress {
     /// Bytes that this end sent and that are neither acknowledged nor lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_in_flight: Option<u64>,
-    /// CPU time of this end's process, of which differences count.
+    /// CPU time of this end's process; only differences between two messages mean something.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ns: Option<u64>,
 }
