@@ -121,8 +121,7 @@ fn line(path: &str) -> Option<String> {
     Some(text.lines().next()?.trim().to_owned())
 }
 
-/// Returns the value of a sysctl as the calling thread's network namespace has it, blanks made
-/// single.
+/// Returns the value of a sysctl in the calling thread's network namespace, with single blanks between its numbers.
 #[must_use]
 pub fn sysctl(name: &str) -> Option<String> {
     let value = line(&format!("/proc/sys/{}", name.replace('.', "/")))?;

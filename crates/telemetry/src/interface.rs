@@ -14,8 +14,7 @@ use crate::{ethtool, file};
 /// 64 KiB.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct InterfaceCounters {
-    /// Bytes received, the link header of Ethernet-like interfaces included or not as the driver
-    /// does it.
+    /// Bytes received. Whether the link header is counted depends on the interface's driver.
     pub received_bytes: u64,
     /// Packets received.
     pub received_packets: u64,

@@ -64,8 +64,8 @@ pub fn thread_cpu_ns() -> i64 {
     clock_ns(ClockId::CLOCK_THREAD_CPUTIME_ID)
 }
 
-/// Steps in which a thread's CPU time is looked at until it changes: about 0.1 s in the slowest kernels that count it by
-/// ticks, and less than a microsecond in others.
+/// Maximum number of readings of a thread's CPU time until it changes: about 0.1 s on the slowest kernels that count by
+/// ticks. On others it changes within a microsecond.
 const MAX_READINGS: usize = 50_000;
 
 /// Returns the smallest amount by which CPU time grows on this kernel, as found by using some; `None` if it did not grow.

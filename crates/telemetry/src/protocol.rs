@@ -8,9 +8,8 @@ const FILES: [&str; 4] = ["snmp", "netstat", "snmp6", "sctp/snmp"];
 /// Counter since the namespace began, under its name in samples of a host.
 struct Counter {
     name: &'static str,
-    /// Counters of the kernel whose sum it is: `Udp:InErrors` is in `snmp`, that of `TcpExt` in `netstat`;
-    /// a name without protocol is in `snmp6`, and counts nothing where the kernel has no IPv6, or in
-    /// `sctp/snmp`.
+    /// Kernel counters that are added up. `PROTOCOL:NAME` is in `snmp`, with the protocol `TcpExt` in `netstat`. A name
+    /// alone is in `sctp/snmp` if it begins with `Sctp`, otherwise in `snmp6`, where it adds nothing without IPv6.
     sources: &'static [&'static str],
 }
 

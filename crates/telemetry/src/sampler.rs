@@ -88,8 +88,7 @@ impl Shared {
         });
     }
 
-    /// Takes note of a sample of the window that was the `begun`-th to begin. One of an earlier
-    /// window, which the thread was taking when that ended, is ignored.
+    /// Updates the maximum from a sample of window number `begun`. A late sample of an earlier window is ignored.
     fn observe(&self, begun: u64, sample: &FlowSample) {
         let mut orders = self.orders.lock();
         if orders.begun == begun {
@@ -98,7 +97,7 @@ impl Shared {
     }
 }
 
-/// Source whose samples are noted for the largest of them.
+/// [`FlowSource`] wrapper that tracks the maximum of bytes in flight.
 struct Observed<'a> {
     flow: &'a mut dyn FlowSource,
     shared: &'a Shared,
@@ -165,8 +164,9 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Starts the thread, which sleeps. `side` is the name in the series; the link header is taken
-    /// off the mean size of packets; `longest` is how long a window may be, to make room for it.
+    /// Starts the thread, which sleeps until a window begins. `side` is the end's name in the series,
+    /// `link_header_bytes` is subtracted from the mean size of packets, and memory is reserved for a window of the length
+    /// `longest`.
     ///
     /// # Errors
     /// The system's, if no thread can be made.
@@ -201,8 +201,8 @@ impl Sampler {
         self.shared.begin(start);
     }
 
-    /// The window ends with this reading and these figures of the transport's, which may have none any
-    /// more by the time that the sampler looks. No sample is taken after it. Returns at once.
+    /// Ends the window with this reading and the transport's last sample, which the caller has taken: the transport may be
+    /// gone when the sampler's thread runs. No sample is taken afterwards. Returns at once.
     pub fn end(&self, end: Reading, flow: FlowSample) {
         self.shared.change(|orders| {
             orders.max_bytes_in_flight = orders.max_bytes_in_flight.max(flow.bytes_in_flight);
@@ -235,8 +235,8 @@ impl Drop for Sampler {
     }
 }
 
-/// Samples until the end of a window; returns its series, unless there was none. `new_window` makes those of a window
-/// of its first reading and sample.
+/// Samples until a window ends, and returns the builder of its series; `None` without a window. `new_window` makes the
+/// builder from the first reading and sample.
 fn run(
     shared: &Shared,
     gauges: &mut impl Gauges,

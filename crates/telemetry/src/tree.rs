@@ -88,7 +88,7 @@ pub struct Tree {
     root: i32,
     /// The root first; the others as they were at the last search.
     members: Vec<Member>,
-    /// `/proc/loadavg`, which ends in the number that was given to a process or thread last.
+    /// `/proc/loadavg`, whose last field is the number of the newest process or thread.
     newest: Option<ProcFile>,
     /// That number before the last search; absent if the next reading has to search again.
     searched_at: Option<u64>,

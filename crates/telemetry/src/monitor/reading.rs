@@ -12,16 +12,16 @@ pub(super) enum Value {
     State(f64),
     /// Events or bytes since the host began.
     Count(u64),
-    /// Nanoseconds since the host began, whose share of the time is the value.
+    /// Nanoseconds since the host began; the value of a sample is their share of the elapsed time.
     Time(i64),
-    /// Nanoseconds since the host began, of which the share of the remaining time is the value.
+    /// Nanoseconds since the host began; the value of a sample is the share of the elapsed time without them.
     Remaining(i64),
 }
 
 /// Names with the values read under them.
 pub(super) type Values = Vec<(String, Value)>;
 
-/// Function that adds the values in the text of a file; none of what it does not understand.
+/// Parser that adds the values in the text of a file, and skips what it does not understand.
 pub(super) type Parse<'a> = &'a dyn Fn(&[u8], &mut Values);
 
 /// All instruments at one moment.
