@@ -58,7 +58,7 @@ struct Flow {
 #[derive(Default)]
 struct Reported {
     began_ns: i64,
-    /// Time of the next report, and of the last one.
+    /// Times of the next report and of the last one.
     due_ns: u64,
     reported_ns: u64,
     /// Answers and delays of the idle probe.
@@ -101,7 +101,7 @@ impl Flow {
         source.and_then(|source| source.sample())
     }
 
-    /// Makes a sample for the series of the statistics that were read.
+    /// Makes a sample for the series from statistics and the live counters.
     fn figures(&self, statistics: Option<ProtocolSample>) -> FlowSample {
         let sample = statistics.unwrap_or_default();
         let delivered = || self.live.bytes_delivered.load(Ordering::Relaxed);
@@ -114,7 +114,7 @@ impl Flow {
         }
     }
 
-    /// Begins the window. A warm-up's end, at which it begins again, ends an interval: its counters are reported.
+    /// Begins the window. It begins again at the end of a warm-up, whose counters are reported as an interval first.
     fn begin(&self) {
         let live = &self.live;
         let moved = [&live.bytes_sent, &live.bytes_delivered]

@@ -127,7 +127,7 @@ impl Served {
     }
 }
 
-/// Terms under which a trial runs; without any for an agent of the user's own.
+/// Limits of one trial; empty for an agent of the user's own run.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Terms {
     /// Address under which the client knows this host, such as that of a NAT in front of it.
