@@ -93,8 +93,8 @@ impl TrialClocks {
         Ok(())
     }
 
-    /// Returns the time that a host takes from a difference between its clock and the other's, in nanoseconds: less
-    /// than their offset; `None` if nothing is known of it.
+    /// Returns the offset of a host's clock against the other's by which its end reduces one-way delays, in nanoseconds:
+    /// [`ROOM_NS`] less than the smallest that the readings permit; `None` if the offset is not known.
     pub(crate) fn hint_ns(&self, host: Host) -> Option<i64> {
         let [lowest, highest] = self.before_ns?;
         let offset = match host {
@@ -135,7 +135,7 @@ impl TrialClocks {
         Ok(())
     }
 
-    /// Returns a text about the source and the method of the figures.
+    /// Describes how the offset was measured, for the fact `clock.method`.
     fn method(&self) -> String {
         let path = if self.uses_path {
             ", over the data path before and after it"
@@ -218,7 +218,7 @@ fn leave_out(measurements: &mut Measurements, family: DelayMetrics, reason: Phra
     measurements.warnings.push(warning);
 }
 
-/// Takes the correction of each end from the delays of a histogram.
+/// Subtracts from the delays of the histograms `name` the correction of the end that measured them.
 fn shift(measurements: &mut Measurements, name: &str, correction_of: impl Fn(Role) -> Option<f64>) {
     for histogram in &mut measurements.histograms {
         if histogram.name != name {

@@ -62,7 +62,8 @@ impl Reported<'_> {
         ))
     }
 
-    /// A busy machine can delay a program or its agent: the trial is repeated. In virtual time the program is wrong.
+    /// Returns the outcome of a trial with impossible times: invalid in real time, as a busy machine can have delayed a
+    /// program or its agent, and failed in virtual time, where the program is wrong.
     fn outcome_of_times(&self) -> Outcome {
         match self.study.guest.clock {
             Clock::Virtual => Outcome::Failed,

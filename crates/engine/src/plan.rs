@@ -108,7 +108,7 @@ impl Done {
         self.series
     }
 
-    /// Leaves out all trials of other blocks than these, whether they have been run or not.
+    /// Restricts the run to these blocks. Attempts at trials of other blocks stay known.
     #[must_use]
     pub(crate) fn within(self, blocks: Range<u32>) -> Self {
         Self {
@@ -117,7 +117,7 @@ impl Done {
         }
     }
 
-    /// Leaves out all trials of other blocks than these, and forgets whether they have been run.
+    /// Restricts the run to these blocks, and forgets the attempts at trials of other blocks.
     #[must_use]
     pub(crate) fn only(mut self, plan: &Plan, blocks: Range<u32>) -> Self {
         self.attempts.retain(|index, _| {
@@ -127,7 +127,7 @@ impl Done {
         self.within(blocks)
     }
 
-    /// Whether this attempt at a trial, or a later one, is among them.
+    /// Whether there is a record of this attempt at a trial, or of a later one.
     pub(crate) fn has(&self, plan: &Plan, index: u32, attempt: u32) -> bool {
         let first = index % (plan.trials.len() as u32).max(1);
         let known = self.attempts.get(&first);
@@ -157,7 +157,7 @@ impl Done {
         self.blocks.clone().unwrap_or(0..plan.blocks())
     }
 
-    /// Leaves out trials of which an attempt was made and that are not finished.
+    /// Forgets the attempts at trials that are not finished, which are then run as if there were none.
     #[must_use]
     pub fn only_finished(mut self) -> Self {
         self.attempts.retain(|_, attempts| !attempts.spoiled);
@@ -307,7 +307,7 @@ impl Plan {
         &self.trials
     }
 
-    /// Returns the state of the trials that these records are of.
+    /// Returns the state of the plan when these records are stored.
     ///
     /// # Errors
     /// [`OtherPlan`] for a record that is not of this plan.

@@ -148,8 +148,8 @@ pub(crate) fn unusable(condition: &Condition, path: &PathCounters) -> Option<Phr
         .then(|| reason::path_far_overrun(Ratio((refused * 1e3).round() / 1e3)))
 }
 
-/// Returns the reason why a bulk transfer of which nothing was sent is no measurement, or one of which nothing was
-/// delivered, although its transport sends again what is lost and waits for its delivery.
+/// Returns the reason why a bulk transfer is no measurement: nothing was sent, or nothing was delivered although the
+/// transport retransmits and waits for delivery.
 pub(crate) fn nothing_transferred(kind: &WorkloadKind, merged: &Measurements) -> Option<Phrase> {
     let WorkloadKind::Bulk { size, .. } = kind else {
         return None;

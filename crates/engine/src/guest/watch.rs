@@ -137,7 +137,8 @@ impl Watch {
         }
     }
 
-    /// Returns that a guest hung, that somebody stopped one where that is so, further causes, and the last lines.
+    /// Makes the problem of a guest that hangs: `what` happened, that somebody stopped a guest if so, further causes, and
+    /// the last lines of the output.
     pub(super) fn explain_hung(&self, what: Phrase, mut causes: Vec<Text>) -> Problem {
         let second = self.second.as_ref().map(|second| &second.guest);
         let mut guests = [&self.guest].into_iter().chain(second);

@@ -43,7 +43,7 @@ const PATH_CHECKS: u32 = 3;
 /// Time after which the path of a condition is checked again before the next round.
 const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(600);
 
-/// Longest wait for a round of a series that is not announced.
+/// Wait for a round of a series from which on the wait is announced.
 const MIN_ANNOUNCED_WAIT: Duration = Duration::from_secs(1);
 
 /// Fact of the hosts of a guest with a virtual clock: what a trial finds of those before it (docs/beds.md).
@@ -364,7 +364,7 @@ impl TrialRunner<'_> {
         self.agents.iter().map(facts_of).collect()
     }
 
-    /// Runs the rounds. Hosts that a stop has left are no error.
+    /// Runs the rounds. The loss of a host, if a stop was requested, is no error.
     fn run_until_stopped(&mut self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
         match self.run_rounds(listener) {
             Err(EngineError::Bed(_) | EngineError::Stopped) if self.stopped() => {

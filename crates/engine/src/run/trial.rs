@@ -356,7 +356,7 @@ impl TrialRunner<'_> {
         self.send(host, &ToAgent::Prepare { order })
     }
 
-    /// Whether nothing is known of the path but what was measured: that between two namespaces is known.
+    /// Whether the path is a network between two machines, which is known by measurements only.
     pub(super) fn is_unknown(&self) -> bool {
         self.bed.is_real() && !self.bed.shares_clock()
     }

@@ -46,8 +46,8 @@ impl Queue {
         }
     }
 
-    /// Takes the next chunk in which a trial is left to be run, unless the rounds before it are enough; those are judged
-    /// elsewhere if it `judges_outside`.
+    /// Takes the next chunk with a trial that is left to be run. Takes none once the rounds before it are enough by the
+    /// study's `until`; with `judges_outside` that is decided elsewhere.
     fn take(&mut self, plan: &Plan, done: &mut Done, judges_outside: bool) -> Option<Chunk> {
         loop {
             let blocks = self.chunks.pop_front()?;
