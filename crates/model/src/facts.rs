@@ -84,8 +84,8 @@ impl<'a> IntoIterator for &'a Facts {
 pub struct HostFacts(pub BTreeMap<String, String>);
 
 impl HostFacts {
-    /// Whether a fact differs from start to start of the host or of its guest, and is no setting: of a guest's memory it is
-    /// what the kernel leaves.
+    /// Whether a fact changes with each start of the host or of its guest and is no setting, such as the memory that the
+    /// kernel of a guest leaves to programs.
     #[must_use]
     pub fn is_volatile(&self, name: &str) -> bool {
         match name {

@@ -87,8 +87,8 @@ pub fn measured() -> &'static [MeasuredResponse] {
     &ROWS
 }
 
-/// Returns the value of the fact [`LOSS_RESPONSE`] of a driver that runs this congestion control, with the `running`
-/// stack and its version where they are not those that the program was built with.
+/// Returns the value of the fact [`LOSS_RESPONSE`] for a driver with this congestion control. `running` is the stack that
+/// runs, with its version, where it is no part of this program; if the table has another version, the value says so.
 #[must_use]
 pub fn fact(driver: &str, control: &Text, running: Option<&str>) -> Text {
     if [NOT_APPLICABLE, NOT_KNOWN]

@@ -14,7 +14,8 @@ pub enum Outcome {
     Failed,
     /// Timed out: an end did not answer in time, so there is nothing to measure.
     TimedOut,
-    /// Measured with the path outside its tolerance, so that the figures must not be used.
+    /// Spoiled by the machine or by somebody outside, whatever the transport did: the path left its tolerance, an agent was
+    /// killed or stopped, an interface or a host was lost. The figures are not used, and the trial is repeated.
     Invalid,
 }
 

@@ -175,9 +175,9 @@ impl TrialRecord {
         warnings.any(|it| it.code == warning_code::DEADLINE_REACHED)
     }
 
-    /// Returns the value of a metric as it is shown and compared: that of the measurement, but for the transfer time of a
-    /// transfer by size that the deadline stopped the time of the whole, at the rate until then. Until then all take
-    /// equally long, the slow and the fast.
+    /// Returns the value of a metric as it is shown and compared: the measured one, with one exception. The transfer time of
+    /// a transfer by size that the deadline stopped is the time that the whole would take at the rate until then: the
+    /// measured one is the deadline, for slow and fast transports alike.
     #[must_use]
     pub fn value(&self, metric: &str, work: &WorkloadKind) -> Option<f64> {
         let get = |name: &str| self.measurements.metrics.get(name).copied();

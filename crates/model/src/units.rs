@@ -99,7 +99,8 @@ fn whole(value: f64, what: &str, text: &str) -> Result<u64, UnitError> {
     Err(UnitError::new(format!("{what} {wrong}: `{text}`"), hint))
 }
 
-/// Reads a number with a unit. `factor` is that of a unit of this `kind`, such as `size`.
+/// Reads a number with a unit, and multiplies it by the `factor` of the unit, `None` for an unknown one. `kind` names the
+/// quantity in messages, such as `size`.
 fn scaled(
     text: &str,
     kind: &str,

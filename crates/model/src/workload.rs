@@ -252,8 +252,7 @@ impl Default for Probe {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum WorkloadKind {
-    /// One flow of messages from the connecting host to the listening one, as fast as the
-    /// transport carries them.
+    /// Messages as fast as the transport carries them: by default one flow from the connecting host to the listening one.
     Bulk {
         /// Total size; the last message may be shorter.
         #[serde(rename = "size_bytes")]
@@ -646,7 +645,8 @@ impl WorkloadKind {
         }
     }
 
-    /// Replaces what depends on whether the transport has several streams on one connection by what it is with this one.
+    /// Resolves settings that depend on the transport, such as [`Spread::Either`]; `multiplexes` is whether it has several
+    /// streams on one connection.
     pub fn resolve(&mut self, multiplexes: bool) {
         match self {
             Self::MultiStream { spread, .. } => *spread = spread.of(multiplexes),

@@ -7,7 +7,8 @@ use super::{Condition, DeliveryTrace, Link, Setting};
 /// Longest time by which a machine may begin the schedule or a trace late, or take a step late.
 const LATE_STEP: Duration = Duration::from_millis(50);
 
-/// Time at its rate that a link may be ahead: a bucket before CoDel, which forgives late timers, and rounding.
+/// Time by which a link may run ahead of its rate: the token bucket before CoDel, which makes up for late timers, and
+/// rounding.
 const AHEAD: Duration = Duration::from_millis(1);
 
 impl Condition {

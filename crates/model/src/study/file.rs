@@ -252,7 +252,7 @@ fn read_path(root: &mut Section<'_>, guests: Guests) -> Result<(PathSetup, Optio
     }
 }
 
-/// Reads `bed` and `hosts`, of which the names of two hosts stand for the bed.
+/// Reads `bed` and `hosts`. The names of two hosts imply the bed `hosts`.
 fn read_bed(root: &mut Section<'_>) -> Result<(BedKind, Vec<String>)> {
     let hosts = read_hosts(root)?;
     let usual = match hosts[..] {

@@ -82,7 +82,8 @@ macro_rules! refuse {
 }
 
 impl GuestSetup {
-    /// Reads `guests`, `clock` and `kernel`, and the spans of all keys of mistakes, of which none has been read.
+    /// Reads `guests`, `clock` and `kernel`, and the spans of the keys that a [`GuestMistake`] can be about. To be called
+    /// before any of these keys is read.
     pub(super) fn read(root: &mut Section<'_>) -> Result<(Self, Spans)> {
         let spans =
             ["guests", "clock", "kernel", "emulator"].map(|key| Some((key, root.span_of(key)?)));
@@ -99,7 +100,7 @@ impl GuestSetup {
     }
 }
 
-/// Spans of the keys of mistakes in a study file.
+/// Spans, in a study file, of the keys that a [`GuestMistake`] can be about.
 pub(super) struct Spans(BTreeMap<&'static str, Range<usize>>);
 
 impl Spans {

@@ -46,7 +46,7 @@ pub struct RemoteHost {
     pub address: Option<HostAddress>,
     /// Ports on which it may listen; absent, any port.
     pub ports: Option<PortRange>,
-    /// Words before Regatta there, such as `sudo -n`.
+    /// Command, in words, that runs Regatta on the host with more rights, such as `sudo -n`.
     pub become_command: Vec<String>,
     /// Regatta there; absent, it is sent.
     pub agent: Option<PathBuf>,

@@ -80,8 +80,8 @@ pub enum KeyKind {
     Numbers,
     /// Name of a file.
     File,
-    /// Table of further keys: its form in help, the key of the first value if it stands there without, and an example of
-    /// the others for messages.
+    /// Table of further keys: its form in help; the key of a first value that is written without one, if that is allowed;
+    /// an example of the other keys, for messages.
     Table(&'static str, Option<&'static str>, &'static str),
 }
 

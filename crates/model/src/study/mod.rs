@@ -121,7 +121,7 @@ pub struct Source {
     /// Release of the kernel of the published hosts, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
-    /// System of the published hosts whose kernel that is, where the text names no kernel.
+    /// Operating system of the published hosts, from which `kernel` follows where the publication names no kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_of: Option<String>,
     /// Differences between the published method and this one, one sentence each.
@@ -286,8 +286,8 @@ impl Study {
         self.until.is_some() || self.successes.is_some()
     }
 
-    /// Returns the number of trials of a cell of which this many were no success; without a number of
-    /// successes, the number of rounds.
+    /// Returns the number of trials of a cell with this number of failures, trials that were no success. It is the number
+    /// of rounds unless the study has a number of successes.
     #[must_use]
     pub fn trials_of_cell(&self, failures: u32) -> u32 {
         self.successes.map_or(self.rounds, |successes| {

@@ -108,7 +108,7 @@ pub(super) fn read_rank_by(root: &mut Section<'_>) -> Result<Option<String>> {
     }
 }
 
-/// Returns the name of today of a metric that can rank transports.
+/// Checks that transports can be ranked by a metric, and returns its name.
 ///
 /// # Errors
 /// There is no such metric, or more of it is neither better nor worse.

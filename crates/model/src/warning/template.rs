@@ -64,9 +64,9 @@ pub struct Template {
 /// Sentence of a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TemplatePart {
-    /// What is the matter.
+    /// Sentence about the matter.
     Message,
-    /// What to type or to change.
+    /// Command to type, or setting to change.
     Hint,
 }
 
@@ -193,7 +193,7 @@ impl Argument {
         Self::Option(name.to_owned())
     }
 
-    /// Renders the value; `None` if it is an option that the command lacks, or has one.
+    /// Renders the value; `None` if it is an option that the command lacks, or contains such an option.
     fn render(&self, language: &dyn Renderer) -> Option<String> {
         let of_phrase = |phrase: &Phrase| match phrase.render(TemplatePart::Message, language) {
             Some(text) => Some(text).filter(|text| !text.is_empty()),

@@ -620,7 +620,7 @@ impl Step {
     /// Checks whether the client sees when a measured step begins and ends; `waits` says whether a wait comes before it.
     ///
     /// # Errors
-    /// What it does not see.
+    /// [`NotMeasurable`], which says whether the beginning or the end is not seen.
     pub fn check_measured(&self, waits: bool) -> Result<(), NotMeasurable> {
         if self.action.last_sender() != Some(SentBy::Server) {
             return Err(NotMeasurable::EndsElsewhere);

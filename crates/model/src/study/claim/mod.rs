@@ -16,7 +16,7 @@ pub struct StudyClaim {
     /// Place in the publication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// What explains the outcome, in sentences.
+    /// Explanation of the outcome, in sentences.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Name of the metric of the relation; empty for a statement that is not checked.
@@ -146,7 +146,7 @@ named!(Trend: "rises" => Rises, "falls" => Falls, "steady" => Steady);
 pub struct TrendLine {
     /// Cells in the order of the parameter's values.
     pub of: Vec<ClaimedCell>,
-    /// Cells to whose metric that of `of` is a ratio, value by value; empty for a trend of the metric itself.
+    /// Denominators: cells whose metric divides that of `of`, value by value; empty for a trend of the metric itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub to: Vec<ClaimedCell>,
 }
