@@ -63,7 +63,7 @@ pub struct ClaimResult {
     /// Place in the publication.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// What explains the outcome, by the study.
+    /// Explanation of the outcome, from the study.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
     /// Name of the relation: `order`, `crossing`, `same`, `ratio`, `value`, `trend` or `not_seen`.
@@ -76,8 +76,8 @@ pub struct ClaimResult {
     pub in_most: bool,
     /// Outcome: the gravest of the checks, or that of most places.
     pub outcome: ClaimOutcome,
-    /// What was found, in a sentence without its full stop; of several checks the number with this outcome, and the first
-    /// of them. With `in_most`, the number of places, and a place with another outcome.
+    /// Finding, in a sentence without its full stop; of several checks the number with this outcome, and the first of them.
+    /// With `in_most`, the number of places, and a place with another outcome.
     pub found: String,
     /// Checks, one for each place at which the relation has to hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -89,7 +89,7 @@ pub struct ClaimResult {
 pub struct ClaimCheck {
     /// Outcome here.
     pub outcome: ClaimOutcome,
-    /// What was found, with the figures that decide.
+    /// Finding, with the figures that decide.
     pub text: String,
     /// Names of transport, condition and workload of each cell.
     pub cells: Vec<ClaimedCell>,

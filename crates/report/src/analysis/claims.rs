@@ -294,9 +294,8 @@ fn conclude(
     }
 }
 
-/// Returns an undecided claim about the ratio of two cells, and the test that decides it. `nodes` are the machines of
-/// the rounds, `autocorrelation` that of the ratios;
-/// values of a virtual clock are the same by no chance.
+/// Returns an undecided claim about the ratio of two cells, and the test that decides it. `nodes` are the machines of the
+/// rounds, `autocorrelation` is that of the ratios. With a virtual `clock`, equal values are not taken for chance.
 fn undecided(
     (metric, primary): (&str, bool),
     shared: &Shared,

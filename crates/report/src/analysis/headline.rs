@@ -82,7 +82,7 @@ fn fitting(prefix: &str, texts: &[String]) -> String {
 
 /// Answer of one condition and workload.
 struct Answer {
-    /// Which is faster, by how much; or what else is known.
+    /// Claim: which transport is faster and by how much, or what else is known.
     claim: String,
     /// Clause about what the first has more of, or the second, or how far what is undecided looks apart.
     price: Option<String>,

@@ -28,7 +28,7 @@ pub enum MeanKind {
 }
 
 impl MeanKind {
-    /// Returns the kind of mean that all of some values have; `None` where none is defined, as of zero and infinity.
+    /// Returns the kind of mean that is defined for all the values; `None` where none is, as for zero beside infinity.
     #[must_use]
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let (mut zero, mut endless) = (false, false);

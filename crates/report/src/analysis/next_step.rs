@@ -84,7 +84,8 @@ fn of_pair(
     Some([rounds(low)?, rounds(high)?])
 }
 
-/// A run of fixed rounds is a test, which may not be repeated until it pleases: a new run may.
+/// Returns the sentence that proposes a new run, of these numbers of rounds if they are known. More rounds of the old run
+/// are not proposed: a test of a fixed number of rounds may not be repeated until it pleases.
 fn new_run(rounds: Option<[u64; 2]>) -> String {
     match rounds {
         Some([low, high]) if low == high => tr!(

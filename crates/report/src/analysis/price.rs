@@ -67,9 +67,9 @@ impl Price {
 /// Prices of two transports, the larger ones first.
 #[derive(Debug, Clone, Default)]
 pub struct Prices {
-    /// What the first has more of.
+    /// Prices of the first: quantities of which it has more.
     of_first: Vec<Price>,
-    /// What the second has more of.
+    /// Prices of the second.
     of_second: Vec<Price>,
 }
 
@@ -112,9 +112,9 @@ impl Prices {
         }
     }
 
-    /// Returns the largest price of the first, or else of the second, that is known as a number, as the end of a sentence
-    /// that begins with the first and ends with the second, or, if `same`, says that both are the same. The quantity has its
-    /// short name.
+    /// Returns the largest price that is known as a number, of the first transport or else of the second, with the short
+    /// name of its quantity. It is worded as the end of a sentence about both, "`first` is … than `second`", or, if `same`,
+    /// that both are the same.
     pub fn clause(&self, [first, second]: [&str; 2], same: bool) -> Option<String> {
         let known = |prices: &[Price]| {
             prices

@@ -194,7 +194,7 @@ impl<'a> RankedGroup<'a> {
         self.ranking.iter().filter(leads).collect()
     }
 
-    /// Returns the first in the ranking than which a transport is detectably faster.
+    /// Returns the best transport in the ranking that `lead` is detectably faster than.
     pub fn next_after(&self, lead: &Ranked) -> Option<&Ranked> {
         self.ranking.iter().find(|other| self.is_ahead(lead, other))
     }

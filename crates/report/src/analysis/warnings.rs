@@ -21,9 +21,9 @@ use crate::{
 /// Lists the warnings of the run first, then those of trials, in order of appearance, then those
 /// about the rounds.
 ///
-/// Warnings of trials are equal if they are of one kind: their arguments are the trial's. Those of the run are listed once
-/// for each kind, with the number of the others. One that is a warning of the run to the letter, as a failed path check
-/// marks its trials, is listed with that.
+/// Warnings of trials are equal if they are of one kind, whatever their arguments. Those of the run are listed once for each
+/// kind, with the number of the others. A trial's warning with the very text of one of the run is counted with that: a
+/// failed path check marks its trials so.
 pub fn all(index: &Index<'_>, cells: &[Cell]) -> Vec<CountedWarning> {
     let data = index.data;
     let of_run = data.warnings.iter().cloned();

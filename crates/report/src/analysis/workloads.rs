@@ -138,7 +138,8 @@ fn sentence(summary: &Summary, [from, to]: [&RankedGroup<'_>; 2]) -> Option<Stri
     })
 }
 
-/// Returns the transport with the reasons for which it is not ranked with one of the workloads, or with both.
+/// Names a transport with the reasons why it is not ranked with one of two workloads, or with either; `None` if it is
+/// ranked with both.
 fn exclusion_text(groups: [&RankedGroup<'_>; 2], transport: &str) -> Option<String> {
     let mut reasons = groups.iter().filter_map(|group| {
         let mut others = group.not_ranked.iter();

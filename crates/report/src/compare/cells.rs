@@ -98,7 +98,7 @@ pub struct Matched {
     evidence: Vec<(Evidence, bool, Better)>,
 }
 
-/// What tells about the ratio of a metric of two runs.
+/// Values from which the ratio of a metric in two runs is estimated.
 enum Evidence {
     /// Logarithms of the ratios, round by round.
     Paired(Vec<f64>),

@@ -112,7 +112,7 @@ impl Styles {
         styles
     }
 
-    /// Returns the style of a label.
+    /// Returns the number of the style of a label; for one that the run does not have, by its name.
     pub fn get(&self, label: &str) -> usize {
         self.known(label).unwrap_or_else(|| {
             let (colour, mark) = preferred(label);
@@ -120,7 +120,7 @@ impl Styles {
         })
     }
 
-    /// Returns the style of one of the labels; `None` for another.
+    /// Returns the number of the style of a label; `None` for a label that the run does not have.
     pub fn known(&self, label: &str) -> Option<usize> {
         self.0.get(label).copied()
     }
