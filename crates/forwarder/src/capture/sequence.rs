@@ -127,8 +127,9 @@ impl Sequence {
         }
     }
 
-    /// Ends the packet at this index of `pending`, if it is there: one of the connecting host has a slot already, any
-    /// other gets one at `at`. `comment` describes its outcome for the time at which it entered the path.
+    /// Completes the record of the packet at this index of `pending`, if there is one. A packet of the connecting host keeps
+    /// its slot, any other gets one at the time `at`. `comment` describes the outcome, given the time at which the packet
+    /// entered the path.
     fn end(&mut self, index: usize, at: u64, comment: impl FnOnce(u64) -> String) {
         let Some(Some(record)) = self.pending.get_mut(index) else {
             return;
