@@ -53,7 +53,7 @@ impl Labels {
         Self { shown }
     }
 
-    /// Returns the text that is shown of a label; one that is not known as it is.
+    /// Returns the text that is shown of a label: the label itself if it is not among the known ones.
     #[must_use]
     pub fn get<'a>(&'a self, label: &'a str) -> &'a str {
         self.shown.get(label).map_or(label, String::as_str)

@@ -201,7 +201,7 @@ fn fill(template: &str, arguments: &[&dyn Display]) -> String {
     filled + rest
 }
 
-/// Returns a text without arguments in the language of the report; one that the table does not have as it is.
+/// Returns a text without arguments in the language of the report: the text itself if the table has no translation of it.
 #[must_use]
 pub fn text(english: &str) -> &str {
     match current() {

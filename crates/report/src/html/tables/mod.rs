@@ -121,7 +121,7 @@ fn row(heading: impl Into<String>, cells: impl IntoIterator<Item = Entry>) -> Ro
     }
 }
 
-/// Creates the row of the transport with this label; one that is only in a publication has no mark.
+/// Creates the row of the transport with this label, without a mark for one that only a publication measured.
 fn transport_row(styles: &Styles, label: &str, cells: impl IntoIterator<Item = Entry>) -> Row {
     Row {
         series: styles.known(label).map_or(-1, |style| style as i64),
