@@ -56,7 +56,7 @@ pub struct LinkCounters {
     /// Most bytes that waited for the bottleneck at one moment. With netem the most that was
     /// sampled every 20 ms, or the limit of a queue that overflowed.
     pub queue_max_bytes: u64,
-    /// Packets delivered later after they were due than [`Condition::late_after`].
+    /// Packets delivered later after they were due than [`regatta_model::Condition::late_after`].
     pub late_packets: u64,
     /// Upper bound of the mean time between a packet's being due and its delivery, in nanoseconds.
     /// It is a bound because the time that a packet waited in the sending host's device before the

@@ -18,7 +18,7 @@ pub(crate) struct Frame {
     pub(crate) marks: u16,
     /// Number of the packet in the capture, if `marks` has [`CAPTURED`].
     pub(crate) number: u32,
-    /// Lateness of the packet when it was read, in nanoseconds; see [`Lateness::enter`].
+    /// Lateness of the packet when it was read, in nanoseconds; see [`crate::lateness::Lateness::enter`].
     pub(crate) lag_ns: u32,
 }
 

@@ -158,7 +158,7 @@ pub struct Link {
     #[serde(default)]
     pub rate_of: RateOf,
     /// Limit of the bottleneck's queue, in bytes of whole IP packets. If absent it is sized from
-    /// the path: see [`Condition::queue_limit`].
+    /// the path: see [`super::Condition::queue_limit`].
     #[serde(rename = "queue_bytes")]
     pub queue: Option<Bytes>,
     /// Distribution of the jitter.

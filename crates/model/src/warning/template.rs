@@ -1,5 +1,5 @@
-//! Phrases: templates of [`crate::warning`] or [`super::phrase`] with typed arguments, which a reader sees in one language or
-//! another.
+//! Phrases: templates of [`crate::warning`] or [`mod@crate::phrase`] with typed arguments, which a reader sees in one language
+//! or another.
 
 use std::{collections::BTreeMap, fmt, time::Duration};
 
