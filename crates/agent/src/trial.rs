@@ -11,7 +11,7 @@ use std::{
 
 use regatta_control::{FromAgent, Note, Problem, SideReport, TrialOrder};
 use regatta_model::{WorkloadKind, differing_sysctls, reason};
-use regatta_transport::{Driver, LiveCounters, Peer, Stop, TransportError, TrialContext};
+use regatta_transport::{Driver, LiveCounters, Peer, Session, Stop, TransportError, TrialContext};
 
 use crate::{
     disturbance::Disturbances,
@@ -138,18 +138,24 @@ fn run(
         peer,
         stop,
     };
-    let session = driver.prepare(order, context)?;
+    let session = driver.session(order, context)?;
     sink(FromAgent::Ready {
         trial: order.trial,
         listen: terms.connect_address(session.listen_address()),
     });
-    let peer = match order.connects() {
-        // The trial was aborted before it was started, if there is none.
-        true => Some(start_rx.recv().map_err(|_| TransportError::Cancelled)?),
-        false => None,
+    let runs = || log::debug!("trial {}: {} runs", order.trial, order.role.name());
+    let result = match session {
+        Session::Client(client) => {
+            // The trial was aborted before it was started, if there is none.
+            let peer = start_rx.recv().map_err(|_| TransportError::Cancelled)?;
+            runs();
+            client.run(peer)
+        }
+        Session::Server(server) => {
+            runs();
+            server.run()
+        }
     };
-    log::debug!("trial {}: {} runs", order.trial, order.role.name());
-    let result = session.run(peer);
     if let Some(quota) = &terms.quota {
         quota.add(&live);
         if let Some(failure) = quota.failure() {

@@ -466,7 +466,7 @@ pub fn an_abort_ends_a_receiver_that_waits(driver: &dyn Driver) {
     let mut aborted = Instant::now();
     let order = order_for(Role::Receiver, name(driver), 1000, 1000);
     let (context, _) = trial_context();
-    let receiver = driver.prepare(&order, context.clone()).expect("a receiver");
+    let receiver = driver.session(&order, context.clone()).expect("a receiver");
     let result = thread::scope(|scope| {
         let receiver = scope.spawn(move || receiver.run(None));
         thread::sleep(Duration::from_millis(20));

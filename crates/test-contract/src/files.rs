@@ -67,7 +67,7 @@ pub fn workloads_without_files_are_unsupported(driver: &dyn Driver, kind: Worklo
     let (context, _) = trial_context();
     let mut order = order_for(Role::Receiver, name(driver), 1, 1);
     order.workload.kind = kind.clone();
-    let prepared = driver.prepare(&order, context);
+    let prepared = driver.session(&order, context);
     let pair = run_pair(driver, 1, 1, |order| order.workload.kind = kind.clone());
     for refused in [prepared.err(), pair.err()] {
         let refused = matches!(refused, Some(TransportError::Unsupported(_)));

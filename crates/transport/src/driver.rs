@@ -74,23 +74,82 @@ pub trait Driver: Send + Sync {
         Ok(())
     }
 
-    /// Makes one end of one trial. A server listens when this returns; a client has sent
-    /// nothing.
+    /// Makes the end of a trial that connects; sends nothing.
+    ///
+    /// # Errors
+    /// The error that keeps it from reading the order.
+    fn client(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ClientSession>>;
+
+    /// Makes the end of a trial that listens, which it does when this returns.
     ///
     /// # Errors
     /// The error that keeps it from listening or from reading the order.
-    fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>>;
+    fn server(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ServerSession>>;
+
+    /// Makes the end of a trial that the order is of.
+    ///
+    /// # Errors
+    /// Those of [`Driver::client`] and [`Driver::server`].
+    fn session(&self, order: &TrialOrder, context: TrialContext) -> Result<Session> {
+        Ok(match order.connects() {
+            true => Session::Client(self.client(order, context)?),
+            false => Session::Server(self.server(order, context)?),
+        })
+    }
 }
 
-/// One end of one trial.
-pub trait Session: Send {
-    /// Returns the address on which a server listens; `None` at a client.
-    fn listen_address(&self) -> Option<SocketAddr>;
-
-    /// Runs this end to the end, blocking: the host gives it a thread of its own. A server is
-    /// run as soon as it is prepared, a client when both are, with the server's address.
+/// The end of a trial that connects.
+pub trait ClientSession: Send {
+    /// Runs this end to its end, blocking: the host gives it a thread of its own. It is run when both ends are made, with
+    /// the address on which the other one listens.
     ///
     /// # Errors
     /// The error that keeps this end from a measurement; always in bounded time.
-    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport>;
+    fn run(self: Box<Self>, peer: SocketAddr) -> Result<SideReport>;
+}
+
+/// The end of a trial that listens.
+pub trait ServerSession: Send {
+    /// Returns the address on which it listens.
+    fn address(&self) -> SocketAddr;
+
+    /// Runs this end to its end, blocking: the host gives it a thread of its own. It is run as soon as it is made.
+    ///
+    /// # Errors
+    /// The error that keeps this end from a measurement; always in bounded time.
+    fn run(self: Box<Self>) -> Result<SideReport>;
+}
+
+/// One end of one trial.
+pub enum Session {
+    /// The end that connects.
+    Client(Box<dyn ClientSession>),
+    /// The end that listens.
+    Server(Box<dyn ServerSession>),
+}
+
+impl Session {
+    /// Returns the address on which it listens; `None` at a client.
+    #[must_use]
+    pub fn listen_address(&self) -> Option<SocketAddr> {
+        match self {
+            Self::Client(_) => None,
+            Self::Server(server) => Some(server.address()),
+        }
+    }
+
+    /// Runs this end to its end, blocking; a client has the address on which the other end listens.
+    ///
+    /// # Errors
+    /// The error that keeps this end from a measurement.
+    ///
+    /// # Panics
+    /// At a client without an address.
+    #[cfg(any(test, feature = "testing"))]
+    pub fn run(self, peer: Option<SocketAddr>) -> Result<SideReport> {
+        match self {
+            Self::Client(client) => client.run(peer.expect("the address of the server")),
+            Self::Server(server) => server.run(),
+        }
+    }
 }

@@ -1,13 +1,13 @@
 //! Driver traits, and the workloads, which are written once for all drivers.
 //!
 //! A driver is registered as a [`Driver`]: it describes itself, checks its options, checks whether it
-//! can run on this host, and prepares a [`Session`] for one end of one trial. The rest is generic
-//! code. A driver of streams implements [`StreamEndpoint`], [`StreamConnection`] and [`ByteStream`]
-//! and passes them to [`StreamSession`]. A driver of messages implements [`MessageEndpoint`] and
-//! [`MessageFlow`] and passes them to [`MessageSession`]. The sessions run the workload: idle
-//! probe, transfer, probe under load, end of trial by agreement of both ends, deadline.
+//! can run on this host, and makes the sessions of both ends of a trial. The rest is generic code.
+//! A driver implements [`Client`] and [`Server`], and, if it is one of streams, [`StreamConnection`]
+//! and [`ByteStream`], if it is one of messages, [`MessageEndpoint`] and [`MessageFlow`]. It passes its
+//! ends to [`StreamSession`] or [`MessageSession`]. These run the workload: idle probe, transfer, probe
+//! under load, end of trial by agreement of both ends, deadline.
 //!
-//! A driver's `prepare` ends with `Box::new(StreamSession::new(endpoint, order, context)?)`.
+//! [`Driver::client`] and [`Driver::server`] end with `Ok(StreamSession::new(endpoint, order, context)?)`.
 //!
 //! The process that runs a session gives it a [`TrialContext`]: live counters, an observer of the
 //! edges of the transfer window, a way to the other end over the control stream, and a stop.
@@ -22,6 +22,7 @@ pub mod context;
 mod delivered;
 pub mod descriptor;
 pub mod driver;
+pub mod endpoint;
 pub mod error;
 mod exchange;
 mod executor;
@@ -58,7 +59,8 @@ pub use descriptor::{
     Carries, DriverDescriptor, FILE_OPTIONS, OptionDefinition, OptionError, OptionKind,
     OptionValues,
 };
-pub use driver::{Driver, Session};
+pub use driver::{ClientSession, Driver, ServerSession, Session};
+pub use endpoint::{Accepted, Client, Endpoint, Server};
 pub use error::{Result, TimeLimit, TransportError, Unsupported};
 pub use exchange::stated::StatedExchange;
 pub use executor::{Blocking, Executor};
@@ -69,7 +71,7 @@ pub use probe::idle_messages_at_once;
 pub use regatta_process::loads_modules;
 pub use session::{MessageSession, StreamSession, TransferSession, complete_stack_facts};
 pub use stop::{Abort, Stop};
-pub use stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint};
-pub use transfer::TransferEndpoint;
+pub use stream::{ByteStream, HandshakeMade, Received, StreamConnection};
+pub use transfer::{FileReceiver, FileSender, TransferEndpoint};
 pub use trial::{Trial, findings::Findings, stated_probe::StatedProbe, watch::ClientEnd};
 pub use window::{WindowRange, WindowSizes, tcp_buffer_bytes};

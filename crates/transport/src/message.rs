@@ -1,15 +1,14 @@
-//! Traits of a driver of messages, and their guarantees to the workloads.
-//!
-//! As with streams, functions are `async` so that one workload serves blocking and asynchronous
-//! stacks.
+//! Traits of the flows of messages, and their guarantees to the workloads.
 
-use std::{future::Future, net::SocketAddr, sync::Arc};
+use std::{future::Future, sync::Arc};
 
-use regatta_model::{Facts, Warning};
+use regatta_model::Facts;
 
 use crate::{
-    clock::MonotonicTime, context::StatisticsSource, error::Result, executor::Executor,
-    opening::Purpose, stop::Stop,
+    clock::MonotonicTime,
+    context::StatisticsSource,
+    endpoint::{Client, Endpoint, Server},
+    error::Result,
 };
 
 /// One message that arrived.
@@ -68,21 +67,8 @@ pub trait MessageFlow: Send {
     }
 }
 
-/// One end of a driver of messages in one trial: it listens from the moment when it is made for a
-/// server's order.
-pub trait MessageEndpoint: Send + Sync + Sized + 'static {
-    /// Flow of messages that the endpoint makes.
-    type Flow: MessageFlow;
-
-    /// Executor of the driver's futures: [`Blocking`](crate::Blocking) for a stack whose calls block.
-    type Executor: Executor;
-
-    /// Returns what runs this end's futures.
-    fn executor(&self) -> &Self::Executor;
-
-    /// Returns the address on which the endpoint listens; `None` at a client.
-    fn listen_address(&self) -> Option<SocketAddr>;
-
+/// One end whose connections are flows of messages.
+pub trait MessageEndpoint: Endpoint<Connection: MessageFlow> {
     /// Returns the size of the largest message that the transport carries, in bytes.
     fn longest_message(&self) -> usize;
 
@@ -97,40 +83,14 @@ pub trait MessageEndpoint: Send + Sync + Sized + 'static {
     fn pace(&self) -> Option<u64> {
         None
     }
-
-    /// Makes a flow to the peer; sends nothing. The flow is registered with `stop`.
-    fn connect(
-        &self,
-        peer: SocketAddr,
-        purpose: Purpose,
-        stop: &Stop,
-    ) -> impl Future<Output = Result<Self::Flow>>;
-
-    /// Waits for the first message of a new flow from the announced peer, and passes it to
-    /// `admit`. If that returns true a flow to its sender is made; if not, the message is dropped
-    /// and the wait goes on.
-    ///
-    /// `stop` belongs to the flow that comes: the flow is registered with it, listening is not.
-    /// The wait ends soon, within some tens of milliseconds, after it is raised.
-    ///
-    /// # Errors
-    /// The error that makes listening impossible; [`TransportError::TimedOut`] at `until`.
-    fn accept(
-        &self,
-        until: MonotonicTime,
-        stop: &Stop,
-        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> impl Future<Output = Result<Self::Flow>>;
-
-    /// Returns facts about this end, by the full name of the fact. Facts about a flow take
-    /// precedence.
-    fn facts(&self) -> Facts {
-        Facts::default()
-    }
-
-    /// Returns warnings about messages of `message_bytes` over this path.
-    fn warnings(&self, message_bytes: usize) -> Vec<Warning> {
-        let _ = message_bytes;
-        Vec::new()
-    }
 }
+
+/// The end of these that connects.
+pub trait MessageClient: MessageEndpoint + Client {}
+
+impl<E: MessageEndpoint + Client> MessageClient for E {}
+
+/// The end of these that listens.
+pub trait MessageServer: MessageEndpoint + Server {}
+
+impl<E: MessageEndpoint + Server> MessageServer for E {}

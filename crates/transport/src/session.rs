@@ -12,15 +12,16 @@ use regatta_model::{
 use crate::{
     connections::Exchanges,
     context::TrialContext,
-    driver::Session,
+    driver::{ClientSession, ServerSession},
+    endpoint::{Endpoint as _, Server as _},
     error::{Result, TransportError},
     executor::Executor as _,
-    message::MessageEndpoint,
+    message::{MessageClient, MessageEndpoint, MessageServer},
     message_flow,
-    stream::StreamEndpoint,
+    stream::{StreamClient, StreamEndpoint, StreamServer},
     stream_flows::Flows,
-    transfer::{self, Transfer, TransferEndpoint},
-    trial::{self, Trial, messages::Messages, streams::Streams},
+    transfer::{self, FileReceiver, FileSender, Transfer, TransferEndpoint},
+    trial::{Trial, connecting, listening, messages::Messages, streams::Streams},
 };
 
 /// Ends a session: stops what is left of it, notes over control that the connections are closed, adds the facts
@@ -87,96 +88,29 @@ fn response_to_losses(facts: &Facts, driver: &str) -> Text {
     loss_response::fact(driver, control.unwrap_or(&none), running.as_deref())
 }
 
-/// Workload of a session over an endpoint.
-pub trait Work<E>: Send + Sized {
-    /// Makes the workload of an order, before anything is sent, so that an order that cannot be carried out is
-    /// refused at once.
-    ///
-    /// # Errors
-    /// [`TransportError::Order`] for an order that cannot be carried out,
-    /// [`TransportError::Unsupported`] for what this transport cannot carry or run.
-    fn new(order: &TrialOrder, endpoint: &E) -> Result<Self>;
-
-    /// Returns the address on which the endpoint listens; `None` at a client.
-    fn listen_address(endpoint: &E) -> Option<SocketAddr>;
-
-    /// Runs one end.
-    ///
-    /// # Errors
-    /// The error that keeps this end from a measurement.
-    fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport>;
-
-    /// Returns facts about the end beside its flows.
-    fn facts(endpoint: &E) -> Facts {
-        let _ = endpoint;
-        Facts::default()
-    }
-}
-
-/// One end of one trial over an endpoint.
+/// One end of one trial over streams.
 #[derive(Debug)]
-pub struct EndSession<E, W> {
+pub struct StreamSession<E> {
     trial: Trial,
-    work: W,
+    work: OverStreams,
     endpoint: E,
 }
 
-/// One end of one trial over streams.
-pub type StreamSession<E> = EndSession<E, StreamWork>;
-
-/// One end of one trial over messages.
-pub type MessageSession<E> = EndSession<E, MessageWork>;
-
-/// One end of one trial over a system that moves whole files its own way.
-pub type TransferSession<E> = EndSession<E, TransferWork>;
-
-impl<E, W: Work<E>> EndSession<E, W> {
-    /// Makes a session of an endpoint that was made for the same order.
-    ///
-    /// # Errors
-    /// [`TransportError::Order`] for an order that cannot be carried out,
-    /// [`TransportError::Unsupported`] for a workload that this transport cannot run.
-    pub fn new(endpoint: E, order: &TrialOrder, context: TrialContext) -> Result<Self> {
-        Ok(Self {
-            work: W::new(order, &endpoint)?,
-            trial: Trial::new(order, context)?,
-            endpoint,
-        })
-    }
-}
-
-impl<E: Send, W: Work<E>> Session for EndSession<E, W> {
-    fn listen_address(&self) -> Option<SocketAddr> {
-        W::listen_address(&self.endpoint)
-    }
-
-    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport> {
-        let result = self.work.run(&self.trial, &self.endpoint, peer);
-        end(&self.trial, result, W::facts(&self.endpoint))
-    }
-}
-
 /// Workload over streams.
-#[derive(Debug)]
-pub struct StreamWork(OverStreams);
-
 #[derive(Debug)]
 enum OverStreams {
     Flows(Box<Flows>),
     Connections(Exchanges),
 }
 
-/// Workload over messages.
-#[derive(Debug)]
-pub struct MessageWork(message_flow::Work);
-
-/// Workload over a system that moves whole files.
-#[derive(Debug)]
-pub struct TransferWork(transfer::Content);
-
-impl<E: StreamEndpoint> Work<E> for StreamWork {
-    fn new(order: &TrialOrder, _: &E) -> Result<Self> {
-        Ok(Self(match &order.workload.kind {
+impl<E: StreamEndpoint> StreamSession<E> {
+    /// Makes a session of an endpoint that was made for the same order.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] for an order that cannot be carried out,
+    /// [`TransportError::Unsupported`] for a workload that this transport cannot run.
+    pub fn new(endpoint: E, order: &TrialOrder, context: TrialContext) -> Result<Box<Self>> {
+        let work = match &order.workload.kind {
             WorkloadKind::ShortConnections { .. } => {
                 OverStreams::Connections(Exchanges::new(order)?)
             }
@@ -185,44 +119,65 @@ impl<E: StreamEndpoint> Work<E> for StreamWork {
             | WorkloadKind::RequestResponse { .. }
             | WorkloadKind::MultiStream { .. }
             | WorkloadKind::Script(_) => OverStreams::Flows(Box::new(Flows::new(order)?)),
+        };
+        let trial = Trial::new(order, context)?;
+        Ok(Box::new(Self {
+            trial,
+            work,
+            endpoint,
         }))
     }
+}
 
-    fn listen_address(endpoint: &E) -> Option<SocketAddr> {
-        endpoint.listen_address()
-    }
-
-    fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport> {
-        let (executor, carrier) = (endpoint.executor(), Streams(endpoint));
-        match &self.0 {
+impl<E: StreamClient> ClientSession for StreamSession<E> {
+    fn run(self: Box<Self>, peer: SocketAddr) -> Result<SideReport> {
+        let (trial, carrier) = (&self.trial, &Streams(&self.endpoint));
+        let executor = self.endpoint.executor();
+        let result = match &self.work {
             OverStreams::Flows(work) => {
-                executor.block_on(trial::run(trial, &carrier, &**work, peer))
+                executor.block_on(connecting::run(trial, carrier, &**work, peer))
             }
             OverStreams::Connections(work) => {
-                executor.block_on(trial::run(trial, &carrier, work, peer))
+                executor.block_on(connecting::run(trial, carrier, work, peer))
             }
-        }
+        };
+        end(trial, result, Facts::default())
     }
 }
 
-impl<E: TransferEndpoint> Work<E> for TransferWork {
-    fn new(order: &TrialOrder, _: &E) -> Result<Self> {
-        transfer::Content::new(order).map(Self)
+impl<E: StreamServer> ServerSession for StreamSession<E> {
+    fn address(&self) -> SocketAddr {
+        self.endpoint.address()
     }
 
-    fn listen_address(endpoint: &E) -> Option<SocketAddr> {
-        endpoint.flows().listen_address()
-    }
-
-    fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport> {
-        let (carrier, content) = (Streams(endpoint.flows()), &self.0);
-        let running = trial::run(trial, &carrier, Transfer { endpoint, content }, peer);
-        endpoint.flows().executor().block_on(running)
+    fn run(self: Box<Self>) -> Result<SideReport> {
+        let (trial, carrier) = (&self.trial, &Streams(&self.endpoint));
+        let executor = self.endpoint.executor();
+        let result = match &self.work {
+            OverStreams::Flows(work) => executor.block_on(listening::run(trial, carrier, &**work)),
+            OverStreams::Connections(work) => {
+                executor.block_on(listening::run(trial, carrier, work))
+            }
+        };
+        end(trial, result, Facts::default())
     }
 }
 
-impl<E: MessageEndpoint> Work<E> for MessageWork {
-    fn new(order: &TrialOrder, endpoint: &E) -> Result<Self> {
+/// One end of one trial over messages.
+#[derive(Debug)]
+pub struct MessageSession<E> {
+    trial: Trial,
+    work: message_flow::Work,
+    endpoint: E,
+}
+
+impl<E: MessageEndpoint> MessageSession<E> {
+    /// Makes a session of an endpoint that was made for the same order.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] for an order that cannot be carried out,
+    /// [`TransportError::Unsupported`] for a workload that this transport cannot run.
+    pub fn new(endpoint: E, order: &TrialOrder, context: TrialContext) -> Result<Box<Self>> {
         let work = message_flow::Work::new(order)?;
         let (message, longest) = (work.longest_message, endpoint.longest_message());
         if message > longest {
@@ -232,20 +187,84 @@ impl<E: MessageEndpoint> Work<E> for MessageWork {
                 reason::message_of_at_most(longest as u64),
             ));
         }
-        Ok(Self(work))
+        let trial = Trial::new(order, context)?;
+        Ok(Box::new(Self {
+            trial,
+            work,
+            endpoint,
+        }))
+    }
+}
+
+impl<E: MessageClient> ClientSession for MessageSession<E> {
+    fn run(self: Box<Self>, peer: SocketAddr) -> Result<SideReport> {
+        let carrier = Messages(&self.endpoint);
+        let running = connecting::run(&self.trial, &carrier, &self.work, peer);
+        let result = self.endpoint.executor().block_on(running);
+        end(&self.trial, result, self.endpoint.facts())
+    }
+}
+
+impl<E: MessageServer> ServerSession for MessageSession<E> {
+    fn address(&self) -> SocketAddr {
+        self.endpoint.address()
     }
 
-    fn listen_address(endpoint: &E) -> Option<SocketAddr> {
-        endpoint.listen_address()
+    fn run(self: Box<Self>) -> Result<SideReport> {
+        let carrier = Messages(&self.endpoint);
+        let running = listening::run(&self.trial, &carrier, &self.work);
+        let result = self.endpoint.executor().block_on(running);
+        end(&self.trial, result, self.endpoint.facts())
+    }
+}
+
+/// One end of one trial over a system that moves whole files its own way.
+#[derive(Debug)]
+pub struct TransferSession<E> {
+    trial: Trial,
+    content: transfer::Content,
+    endpoint: E,
+}
+
+impl<E: TransferEndpoint> TransferSession<E> {
+    /// Makes a session of an endpoint that was made for the same order.
+    ///
+    /// # Errors
+    /// [`TransportError::Order`] for an order that cannot be carried out,
+    /// [`TransportError::Unsupported`] for a workload that this transport cannot run.
+    pub fn new(endpoint: E, order: &TrialOrder, context: TrialContext) -> Result<Box<Self>> {
+        let content = transfer::Content::new(order)?;
+        let trial = Trial::new(order, context)?;
+        Ok(Box::new(Self {
+            trial,
+            content,
+            endpoint,
+        }))
+    }
+}
+
+impl<E: FileSender> ClientSession for TransferSession<E> {
+    fn run(self: Box<Self>, peer: SocketAddr) -> Result<SideReport> {
+        let (endpoint, content) = (&self.endpoint, &self.content);
+        let carrier = Streams(endpoint.flows());
+        let work = Transfer { endpoint, content };
+        let running = connecting::run(&self.trial, &carrier, work, peer);
+        let result = endpoint.flows().executor().block_on(running);
+        end(&self.trial, result, Facts::default())
+    }
+}
+
+impl<E: FileReceiver> ServerSession for TransferSession<E> {
+    fn address(&self) -> SocketAddr {
+        self.endpoint.flows().address()
     }
 
-    fn run(self, trial: &Trial, endpoint: &E, peer: Option<SocketAddr>) -> Result<SideReport> {
-        let carrier = Messages(endpoint);
-        let running = trial::run(trial, &carrier, &self.0, peer);
-        endpoint.executor().block_on(running)
-    }
-
-    fn facts(endpoint: &E) -> Facts {
-        endpoint.facts()
+    fn run(self: Box<Self>) -> Result<SideReport> {
+        let (endpoint, content) = (&self.endpoint, &self.content);
+        let carrier = Streams(endpoint.flows());
+        let work = Transfer { endpoint, content };
+        let running = listening::run(&self.trial, &carrier, work);
+        let result = endpoint.flows().executor().block_on(running);
+        end(&self.trial, result, Facts::default())
     }
 }

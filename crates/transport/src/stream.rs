@@ -1,21 +1,14 @@
-//! Traits of a driver of streams, and their guarantees to the workloads.
-//!
-//! All functions are `async` so that one workload serves blocking and asynchronous stacks. A
-//! blocking driver's functions block and never yield, and its executor is
-//! [`Blocking`](crate::Blocking). An asynchronous driver has its own current-thread runtime.
+//! Traits of the connections of streams, and their guarantees to the workloads.
 
-use std::{future::Future, net::SocketAddr, sync::Arc};
+use std::{future::Future, sync::Arc};
 
 use bytes::Bytes;
-use regatta_model::{Facts, Warning};
 
 use crate::{
     clock::MonotonicTime,
     context::StatisticsSource,
+    endpoint::{Client, Endpoint, Server},
     error::{Result, TransportError},
-    executor::Executor,
-    opening::Purpose,
-    stop::Stop,
 };
 
 /// Result of a receive call.
@@ -80,7 +73,7 @@ pub enum HandshakeMade {
 }
 
 /// An established connection. Dropping it closes it; blocked calls of its streams are woken with
-/// an error by the [`Stop`] that it was made with.
+/// an error by the [`Stop`](crate::Stop) that it was made with.
 pub trait StreamConnection: Send + Sync {
     /// Stream of the connection.
     type Stream: ByteStream;
@@ -143,77 +136,22 @@ pub trait StreamConnection: Send + Sync {
 }
 
 /// Stream of an endpoint's connections.
-pub(crate) type StreamOf<E> = <<E as StreamEndpoint>::Connection as StreamConnection>::Stream;
+pub(crate) type StreamOf<E> = <<E as Endpoint>::Connection as StreamConnection>::Stream;
 
-/// One end of a driver of streams in one trial: it listens from the moment when it is made for a
-/// server's order.
-pub trait StreamEndpoint: Send + Sync + Sized + 'static {
-    /// Connection that the endpoint makes.
-    type Connection: StreamConnection;
+/// One end whose connections carry streams.
+pub trait StreamEndpoint: Endpoint<Connection: StreamConnection> {}
 
-    /// Executor of the driver's futures: [`Blocking`](crate::Blocking) for a stack whose calls block.
-    type Executor: Executor;
+impl<E: Endpoint<Connection: StreamConnection>> StreamEndpoint for E {}
 
-    /// Returns what runs this end's futures.
-    fn executor(&self) -> &Self::Executor;
+/// The end of these that connects.
+pub trait StreamClient: Client<Connection: StreamConnection> {}
 
-    /// Returns the address on which the endpoint listens; `None` at a client.
-    fn listen_address(&self) -> Option<SocketAddr>;
+impl<E: Client<Connection: StreamConnection>> StreamClient for E {}
 
-    /// Connects; returns when the connection can carry data. `purpose` is
-    /// [`Purpose::Transfer`] or one of the probes, whose small messages must not be held back.
-    ///
-    /// The connection, and the attempt, are registered with `stop`.
-    ///
-    /// # Errors
-    /// The error of the stack; [`TransportError::TimedOut`] at `until`.
-    fn connect(
-        &self,
-        peer: SocketAddr,
-        purpose: Purpose,
-        until: MonotonicTime,
-        stop: &Stop,
-    ) -> impl Future<Output = Result<Self::Connection>>;
+/// The end of these that listens.
+pub trait StreamServer: Server<Connection: StreamConnection> {}
 
-    /// Waits for a connection from the announced peer; others are refused without ending the
-    /// wait. Calls `arrived` when an attempt comes in, before any work for it.
-    ///
-    /// `stop` belongs to the flow that comes: the connection is registered with it, listening is
-    /// not. The wait ends soon, within some tens of milliseconds, after it is raised.
-    ///
-    /// An attempt that fails in its handshake is an `Err` of [`Accepted::Failed`], after which
-    /// the caller may wait again.
-    ///
-    /// Several tasks may wait at once; each connection goes to one of them.
-    ///
-    /// # Errors
-    /// The error that makes listening impossible; [`TransportError::TimedOut`] at `until`.
-    fn accept(
-        &self,
-        until: MonotonicTime,
-        stop: &Stop,
-        arrived: &mut (impl FnMut() + Send),
-    ) -> impl Future<Output = Result<Accepted<Self::Connection>>>;
-
-    /// Returns facts that are known before any connection, by the full name of the fact.
-    fn facts(&self) -> Facts {
-        Facts::default()
-    }
-
-    /// Returns warnings about this end, over this path.
-    fn warnings(&self) -> Vec<Warning> {
-        Vec::new()
-    }
-}
-
-/// Result of one attempt to connect.
-#[derive(Debug)]
-pub enum Accepted<C> {
-    /// A connection.
-    Connection(C),
-    /// The attempt failed, and why. Listening goes on.
-    Failed(TransportError),
-}
+impl<E: Server<Connection: StreamConnection>> StreamServer for E {}
 
 /// Reads the next `N` bytes of a stream, of which the first may be in `rest` already. Bytes after
 /// them are left there.

@@ -309,8 +309,8 @@ fn run_both(
             &mut sender_order.tls.key_der_base64,
         );
     }
-    let prepare_receiver = || driver.prepare(&receiver_order, receiver_context.clone());
-    let prepare_sender = || driver.prepare(&sender_order, sender_context.clone());
+    let prepare_receiver = || driver.session(&receiver_order, receiver_context.clone());
+    let prepare_sender = || driver.session(&sender_order, sender_context.clone());
     let (sender, receiver) = if receiver_order.connects() {
         let sender = prepare_sender()?;
         (sender, prepare_receiver()?)

@@ -21,9 +21,10 @@ use bytes::Bytes;
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{Facts, OptionValue, StackFacts, Text, reason, stack};
 use regatta_transport::{
-    Abort, Blocking, ByteStream, Carries, Driver, DriverDescriptor, MonotonicTime, ProtocolSample,
-    Purpose, Received, Session, StatisticsSource, Stop, StreamConnection, StreamEndpoint,
-    StreamSession, TransportError, TrialContext, Unsupported, stream::Accepted,
+    Abort, Accepted, Blocking, ByteStream, Carries, Client, ClientSession, Driver,
+    DriverDescriptor, Endpoint, MonotonicTime, ProtocolSample, Purpose, Received, Server,
+    ServerSession, StatisticsSource, Stop, StreamConnection, StreamSession, TransportError,
+    TrialContext, Unsupported,
 };
 
 /// Interval at which a waiting accept looks for a connection and for its stop.
@@ -58,103 +59,73 @@ impl Driver for TcpStd {
         Ok(())
     }
 
-    fn prepare(
+    fn client(
         &self,
         order: &TrialOrder,
         context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
-        let endpoint = Endpoint::new(order)?;
-        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+    ) -> Result<Box<dyn ClientSession>, TransportError> {
+        let end = TcpEnd::client(order);
+        Ok(StreamSession::new(end, order, context)?)
+    }
+
+    fn server(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn ServerSession>, TransportError> {
+        let end = TcpEnd::server(order)?;
+        Ok(StreamSession::new(end, order, context)?)
     }
 }
 
-// 2. One end: it listens from the moment when it is made for a receiver.
-struct Endpoint {
-    listener: Option<(TcpListener, SocketAddr)>,
-    peer: std::net::IpAddr,
-    role: Role,
+// 2. The two ends, with what only one of them has. The server listens from the moment when it is made.
+struct TcpEnd<R> {
+    role: R,
+    end: Role,
 }
 
-impl Endpoint {
-    fn new(order: &TrialOrder) -> Result<Self, TransportError> {
+struct Connecting;
+
+struct Listening {
+    listener: TcpListener,
+    address: SocketAddr,
+    peer: std::net::IpAddr,
+}
+
+impl TcpEnd<Connecting> {
+    fn client(order: &TrialOrder) -> Self {
+        Self {
+            role: Connecting,
+            end: order.role,
+        }
+    }
+}
+
+impl TcpEnd<Listening> {
+    fn server(order: &TrialOrder) -> Result<Self, TransportError> {
         let listen = || {
             let listener = TcpListener::bind((order.local, 0))?;
             listener.set_nonblocking(true)?;
             let address = listener.local_addr()?;
-            Ok((listener, address))
-        };
-        let listener = if order.connects() {
-            None
-        } else {
-            Some(listen().map_err(TransportError::io(reason::cannot_listen()))?)
+            Ok(Listening {
+                listener,
+                address,
+                peer: order.peer,
+            })
         };
         Ok(Self {
-            listener,
-            peer: order.peer,
-            role: order.role,
+            role: listen().map_err(TransportError::io(reason::cannot_listen()))?,
+            end: order.role,
         })
     }
 }
 
-impl StreamEndpoint for Endpoint {
+impl<R: Send + Sync + 'static> Endpoint for TcpEnd<R> {
     type Connection = Connection;
     type Executor = Blocking;
 
     fn executor(&self) -> &Blocking {
         &Blocking
-    }
-
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.listener.as_ref().map(|(_, address)| *address)
-    }
-
-    // A blocking driver: its async functions never yield. An asynchronous one holds a
-    // current-thread runtime and runs the future on it.
-
-    async fn connect(
-        &self,
-        peer: SocketAddr,
-        _: Purpose,
-        until: MonotonicTime,
-        stop: &Stop,
-    ) -> Result<Connection, TransportError> {
-        let socket = TcpStream::connect_timeout(&peer, until.remaining()).map_err(
-            TransportError::io(reason::cannot_connect(&peer.to_string())),
-        )?;
-        Connection::new(socket, stop)
-    }
-
-    async fn accept(
-        &self,
-        until: MonotonicTime,
-        stop: &Stop,
-        arrived: &mut (impl FnMut() + Send),
-    ) -> Result<Accepted<Connection>, TransportError> {
-        let Some((listener, _)) = &self.listener else {
-            return Err(TransportError::Protocol {
-                what: reason::this_end_does_not_listen(),
-            });
-        };
-        let begun = MonotonicTime::now();
-        loop {
-            match listener.accept() {
-                // Data ports are for the announced peer alone.
-                Ok((_, address)) if address.ip() != self.peer => {}
-                Ok((socket, _)) => {
-                    arrived();
-                    return Connection::new(socket, stop).map(Accepted::Connection);
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    if stop.wait_until(MonotonicTime::now() + POLL_INTERVAL) {
-                        return Err(TransportError::Cancelled);
-                    }
-                    if until.has_passed() {
-                        return Err(TransportError::timed_out_since(reason::connection(), begun));
-                    }
-                }
-                Err(error) => return Err(TransportError::io(reason::cannot_accept())(error)),
-            }
-        }
     }
 
     // What a reader must know to compare this stack with others: a value, or why there is none.
@@ -175,10 +146,62 @@ impl StreamEndpoint for Endpoint {
             acknowledgements: unknown(),
             flow_control: "tuned by the kernel".into(),
         };
-        let end = self.role.name();
+        let end = self.end.name();
         let mut facts = stated.of_end(end);
         facts.insert(format!("congestion_control.{end}"), unknown());
         facts
+    }
+}
+
+// A blocking driver: its async functions never yield. An asynchronous one holds a
+// current-thread runtime and runs the future on it.
+
+impl Client for TcpEnd<Connecting> {
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        _: Purpose,
+        until: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<Connection, TransportError> {
+        let socket = TcpStream::connect_timeout(&peer, until.remaining()).map_err(
+            TransportError::io(reason::cannot_connect(&peer.to_string())),
+        )?;
+        Connection::new(socket, stop)
+    }
+}
+
+impl Server for TcpEnd<Listening> {
+    fn address(&self) -> SocketAddr {
+        self.role.address
+    }
+
+    async fn accept(
+        &self,
+        until: MonotonicTime,
+        stop: &Stop,
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
+    ) -> Result<Accepted<Connection>, TransportError> {
+        let begun = MonotonicTime::now();
+        loop {
+            match self.role.listener.accept() {
+                // Data ports are for the announced peer alone.
+                Ok((_, address)) if address.ip() != self.role.peer => {}
+                Ok((socket, _)) => {
+                    admit(&[]);
+                    return Connection::new(socket, stop).map(Accepted::Connection);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if stop.wait_until(MonotonicTime::now() + POLL_INTERVAL) {
+                        return Err(TransportError::Cancelled);
+                    }
+                    if until.has_passed() {
+                        return Err(TransportError::timed_out_since(reason::connection(), begun));
+                    }
+                }
+                Err(error) => return Err(TransportError::io(reason::cannot_accept())(error)),
+            }
+        }
     }
 }
 

@@ -13,7 +13,7 @@
 use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader},
-    net::SocketAddr,
+    net::{Ipv4Addr, SocketAddr},
     process::{Command, ExitCode, Stdio},
     time::Duration,
 };
@@ -22,8 +22,8 @@ use regatta_control::{Note, SideReport, TrialOrder};
 use regatta_model::{HostFacts, OptionValue, reason};
 use regatta_telemetry::process;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, MonotonicTime, OptionDefinition, OptionKind, Session,
-    TransportError, TrialContext, Unsupported, WindowEdge,
+    Carries, ClientSession, Driver, DriverDescriptor, MonotonicTime, OptionDefinition, OptionKind,
+    ServerSession, TransportError, TrialContext, Unsupported, WindowEdge,
 };
 
 const NUMBER: OptionKind = OptionKind::Number {
@@ -120,11 +120,25 @@ impl Driver for TestDriver {
         Ok(())
     }
 
-    fn prepare(
+    fn client(
         &self,
         order: &TrialOrder,
         context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
+    ) -> Result<Box<dyn ClientSession>, TransportError> {
+        Ok(Box::new(self.test_session(order, context)))
+    }
+
+    fn server(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn ServerSession>, TransportError> {
+        Ok(Box::new(self.test_session(order, context)))
+    }
+}
+
+impl TestDriver {
+    fn test_session(&self, order: &TrialOrder, context: TrialContext) -> TestSession {
         let options = &order.transport.options;
         let number = |name: &str| match options.get(name) {
             Some(OptionValue::Number(number)) => u64::try_from(*number).unwrap_or_default(),
@@ -133,12 +147,12 @@ impl Driver for TestDriver {
         if self.kind == Kind::Panic && options.contains_key("early") {
             panic!("it panicked early");
         }
-        Ok(Box::new(TestSession {
+        TestSession {
             kind: self.kind,
             cpu: Duration::from_millis(number("cpu_ms")),
             linger: Duration::from_millis(number("linger_ms")),
             context,
-        }))
+        }
     }
 }
 
@@ -160,12 +174,24 @@ fn use_cpu(time: Duration) {
     }
 }
 
-impl Session for TestSession {
-    fn listen_address(&self) -> Option<SocketAddr> {
-        None
+impl ClientSession for TestSession {
+    fn run(self: Box<Self>, _: SocketAddr) -> Result<SideReport, TransportError> {
+        self.work()
+    }
+}
+
+impl ServerSession for TestSession {
+    fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, 9))
     }
 
-    fn run(self: Box<Self>, _: Option<SocketAddr>) -> Result<SideReport, TransportError> {
+    fn run(self: Box<Self>) -> Result<SideReport, TransportError> {
+        self.work()
+    }
+}
+
+impl TestSession {
+    fn work(&self) -> Result<SideReport, TransportError> {
         match self.kind {
             Kind::Work => {
                 // Neither this work nor that after the window may be charged.

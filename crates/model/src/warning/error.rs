@@ -194,11 +194,7 @@ phrases! {
     cannot_send_on_association() = "cannot send on the SCTP association";
     all_streams_open(streams: u64) = "the association has {streams} streams each way, and all are open; set the option `streams`";
     one_tcp_stream() = "a TCP connection has one stream";
-    sender_does_not_listen() = "a sender does not listen";
-    connecting_does_not_listen() = "a connecting end does not listen";
-    listening_does_not_connect() = "a listening end does not connect";
     this_end_does_not_listen() = "this end does not listen";
-    needs_peer_address() = "a sender needs the receiver's address";
     other_peer(peer: &str, announced: &str) = "`{peer}` is not the announced peer `{announced}`";
     another_token() = "the other end refused the connection: it knows another token";
     wdt_failed() = "the WDT transfer failed";
@@ -248,7 +244,6 @@ phrases! {
     conn_of_other_token(from: &str) = "a CONN from `{from}` has another token";
     wrong_acknowledgement(acknowledged: u64, bytes: u64) = "the receiver acknowledged {acknowledged} of {bytes} bytes";
     wrong_token() = "the trial's token is not 32 hexadecimal digits";
-    no_peer_address() = "the connecting end needs the other one's address";
     wrong_answer() = "the answer is not the one that was asked for";
     answer_too_long() = "the answer is longer than the one that was asked for";
     acknowledgement_damaged() = "the receiver's acknowledgement is damaged";

@@ -16,7 +16,7 @@ use crate::{
     error::{Result, TransportError},
     opening::Purpose,
     stop::Stop,
-    stream::{ByteStream, HandshakeMade, Received, StreamConnection, StreamEndpoint},
+    stream::{ByteStream, HandshakeMade, Received, StreamClient, StreamConnection},
     trial::{
         Carried, Trial,
         carrier::Carrier as _,
@@ -56,7 +56,7 @@ struct Client<'a, E> {
     connected: Cell<bool>,
 }
 
-impl<E: StreamEndpoint> Client<'_, E> {
+impl<E: StreamClient> Client<'_, E> {
     /// Makes the connections one after another with their exchanges, until `transfer` is raised or the
     /// deadline has passed.
     async fn exchange_all(
@@ -236,7 +236,7 @@ const fn satisfies(requested: Handshake, made: Option<HandshakeMade>) -> bool {
     }
 }
 
-impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Exchanges {
+impl<'a, E: StreamClient> ConnectingWork<'a, Streams<'a, E>> for &'a Exchanges {
     /// The results, and whether the last exchange had its connection.
     type Carried = (Tally, bool);
 

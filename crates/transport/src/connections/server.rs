@@ -14,7 +14,7 @@ use crate::{
     executor::Executor as _,
     opening::Purpose,
     stop::Stop,
-    stream::{ByteStream, Received, StreamConnection, StreamEndpoint, await_close},
+    stream::{ByteStream, Received, StreamConnection, StreamServer, await_close},
     trial::{
         Carried,
         carrier::{Admission, Admitted, Carrier as _},
@@ -44,13 +44,13 @@ pub(crate) struct State {
     facts: Option<Facts>,
 }
 
-struct Server<'a, E: StreamEndpoint> {
+struct Server<'a, E: StreamServer> {
     end: &'a Listening<'a, Streams<'a, E>>,
     work: &'a Exchanges,
     state: Mutex<State>,
 }
 
-impl<E: StreamEndpoint> Server<'_, E> {
+impl<E: StreamServer> Server<'_, E> {
     /// Serves one connection after another, until the other end has done or the trial is over.
     async fn serve(&self) -> Result<()> {
         let (end, serving) = (self.end, &self.end.transfer);
@@ -166,7 +166,7 @@ impl<E: StreamEndpoint> Server<'_, E> {
     }
 }
 
-impl<'a, E: StreamEndpoint> ListeningWork<'a, Streams<'a, E>> for &'a Exchanges {
+impl<'a, E: StreamServer> ListeningWork<'a, Streams<'a, E>> for &'a Exchanges {
     type Carried = State;
 
     async fn carry(&self, end: &Listening<'a, Streams<'a, E>>) -> Carried<State> {

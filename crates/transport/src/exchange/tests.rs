@@ -12,13 +12,13 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use regatta_control::{Role, SideReport, TrialOrder};
+use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{Arrivals, Bytes, OptionValue, Pattern, WorkloadKind};
 
 use crate::{
-    Arrival, Blocking, Carries, Driver, DriverDescriptor, MessageEndpoint, MessageFlow,
-    MessageSession, MonotonicTime, Purpose, Session, Stop, TransportError, TrialContext,
-    Unsupported,
+    Accepted, Arrival, Blocking, Carries, Client, ClientSession, Driver, DriverDescriptor,
+    Endpoint, MessageEndpoint, MessageFlow, MessageSession, MonotonicTime, Purpose, Server,
+    ServerSession, Stop, TransportError, TrialContext, Unsupported,
     testing::{Pair, run_pair},
 };
 
@@ -154,32 +154,41 @@ impl MessageFlow for Wire {
     }
 }
 
-struct Endpoint {
+struct WireEnd {
     end: Mutex<Option<End>>,
     reliable: bool,
-    listens: bool,
 }
 
-impl Endpoint {
+impl WireEnd {
     fn end(&self) -> End {
         let end = self.end.lock().take();
         end.expect("a trial without probes has one flow")
     }
 }
 
-impl MessageEndpoint for Endpoint {
-    type Flow = Wire;
+impl Wire {
+    fn new(end: End, stop: &Stop, first: VecDeque<Vec<u8>>) -> Self {
+        Self {
+            end,
+            stop: stop.clone(),
+            first,
+            held: None,
+            overtaken: None,
+            queued: VecDeque::new(),
+        }
+    }
+}
+
+impl Endpoint for WireEnd {
+    type Connection = Wire;
     type Executor = Blocking;
 
     fn executor(&self) -> &Blocking {
         &Blocking
     }
+}
 
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.listens
-            .then(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 1)))
-    }
-
+impl MessageEndpoint for WireEnd {
     fn longest_message(&self) -> usize {
         1000
     }
@@ -187,21 +196,23 @@ impl MessageEndpoint for Endpoint {
     fn reliable(&self) -> bool {
         self.reliable
     }
+}
 
+impl Client for WireEnd {
     async fn connect(
         &self,
         _: SocketAddr,
         _: Purpose,
+        _: MonotonicTime,
         stop: &Stop,
     ) -> Result<Wire, TransportError> {
-        Ok(Wire {
-            end: self.end(),
-            stop: stop.clone(),
-            first: VecDeque::new(),
-            held: None,
-            overtaken: None,
-            queued: VecDeque::new(),
-        })
+        Ok(Wire::new(self.end(), stop, VecDeque::new()))
+    }
+}
+
+impl Server for WireEnd {
+    fn address(&self) -> SocketAddr {
+        SocketAddr::from((Ipv4Addr::LOCALHOST, 1))
     }
 
     async fn accept(
@@ -209,19 +220,13 @@ impl MessageEndpoint for Endpoint {
         until: MonotonicTime,
         stop: &Stop,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<Wire, TransportError> {
+    ) -> Result<Accepted<Wire>, TransportError> {
         let end = self.end();
         loop {
             match end.take(until, stop)? {
                 Some(message) if admit(&message) => {
-                    return Ok(Wire {
-                        end,
-                        stop: stop.clone(),
-                        first: VecDeque::from([message]),
-                        held: None,
-                        overtaken: None,
-                        queued: VecDeque::new(),
-                    });
+                    let wire = Wire::new(end, stop, VecDeque::from([message]));
+                    return Ok(Accepted::Connection(wire));
                 }
                 Some(_) => {}
                 None => return Err(TransportError::Closed { flow: "wire" }),
@@ -275,6 +280,13 @@ impl Lossy {
             waits,
         }
     }
+
+    fn end(&self, end: &Mutex<Option<End>>) -> WireEnd {
+        WireEnd {
+            end: Mutex::new(end.lock().take()),
+            reliable: self.reliable,
+        }
+    }
 }
 
 impl Driver for Lossy {
@@ -286,22 +298,24 @@ impl Driver for Lossy {
         Ok(())
     }
 
-    fn prepare(
+    fn client(
         &self,
         order: &TrialOrder,
         context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
-        let (end, listens) = match order.role {
-            Role::Sender => (&self.sender, false),
-            Role::Receiver => (&self.receiver, true),
-        };
-        let end = end.lock().take();
-        let endpoint = Endpoint {
-            end: Mutex::new(end),
-            reliable: self.reliable,
-            listens,
-        };
-        Ok(Box::new(MessageSession::new(endpoint, order, context)?))
+    ) -> Result<Box<dyn ClientSession>, TransportError> {
+        Ok(MessageSession::new(self.end(&self.sender), order, context)?)
+    }
+
+    fn server(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn ServerSession>, TransportError> {
+        Ok(MessageSession::new(
+            self.end(&self.receiver),
+            order,
+            context,
+        )?)
     }
 }
 

@@ -6,9 +6,10 @@ use super::{Content, Shared, Watch, Work, receiving::Receiver, sending, tally::S
 use crate::{
     clock::MonotonicTime,
     delivered::Delivered,
+    endpoint::Endpoint,
     error::{Result, TransportError},
     executor::Executor as _,
-    message::{MessageEndpoint, MessageFlow},
+    message::{MessageClient, MessageFlow},
     opening::Purpose,
     trial::{
         Carried, LEAVING, MARGIN,
@@ -23,7 +24,7 @@ use crate::{
 /// Longest time that the receiver's note about late messages may take beyond those messages.
 const LATE_ANSWER: Duration = Duration::from_secs(3);
 
-impl<'a, E: MessageEndpoint> ConnectingWork<'a, Messages<'a, E>> for &'a Work {
+impl<'a, E: MessageClient> ConnectingWork<'a, Messages<'a, E>> for &'a Work {
     type Carried = Shared<'a>;
 
     async fn carry(&self, end: &mut Connecting<'a, Messages<'a, E>>) -> Carried<Shared<'a>> {
@@ -78,7 +79,7 @@ impl<'a, E: MessageEndpoint> ConnectingWork<'a, Messages<'a, E>> for &'a Work {
 }
 
 /// Adds the results of the flows from this end.
-fn report_sent<E: MessageEndpoint>(
+fn report_sent<E: MessageClient>(
     shared: &Shared<'_>,
     (handed_over, theirs): (Delivered, Delivered),
     ended: &Ended<'_, Messages<'_, E>>,
@@ -126,15 +127,15 @@ fn arrived_late(shared: &Shared<'_>) -> Option<u64> {
 }
 
 /// Flow of a driver, with its receiver where data comes on it.
-type Opened<'a, E> = (<E as MessageEndpoint>::Flow, Option<Receiver<'a>>);
+type Opened<'a, E> = (<E as Endpoint>::Connection, Option<Receiver<'a>>);
 
 /// The connecting end while the flows are carried.
-struct Client<'a, 'c, E: MessageEndpoint> {
+struct Client<'a, 'c, E: MessageClient> {
     shared: &'a Shared<'a>,
     end: &'a Connecting<'c, Messages<'c, E>>,
 }
 
-impl<'a, E: MessageEndpoint> Client<'a, '_, E> {
+impl<'a, E: MessageClient> Client<'a, '_, E> {
     /// Carries all flows, of which the first is opened already.
     async fn carry_all(&self, first: Result<Opened<'a, E>>) {
         let mut first = Some(first);
@@ -171,7 +172,8 @@ impl<'a, E: MessageEndpoint> Client<'a, '_, E> {
     async fn open(&self, index: u16, begun: MonotonicTime) -> Result<Opened<'a, E>> {
         let (shared, end) = (self.shared, self.end);
         let (trial, endpoint) = (end.trial, end.carrier.0);
-        let connecting = endpoint.connect(end.peer, Purpose::Transfer, &end.transfer);
+        let until = MonotonicTime::now() + trial.order.connect_deadline;
+        let connecting = endpoint.connect(end.peer, Purpose::Transfer, until, &end.transfer);
         let mut flow = connecting.await.map_err(|error| match error {
             // A stack that has the same limit may notice it before the watch.
             TransportError::TimedOut { .. } => trial.no_connection(),

@@ -85,7 +85,7 @@ impl Exchange {
         &self,
         shared: &Shared<'_>,
         endpoint: &E,
-        flow: &mut E::Flow,
+        flow: &mut E::Connection,
         result: &mut ExchangeResult,
     ) -> Result<Agreed> {
         let trial = shared.trial;
@@ -114,7 +114,7 @@ impl Exchange {
     async fn exchange<E: MessageEndpoint>(
         &self,
         trial: &Trial,
-        (endpoint, flow): (&E, &mut E::Flow),
+        (endpoint, flow): (&E, &mut E::Connection),
         stop: &Stop,
         result: &mut ExchangeResult,
     ) -> Result<Option<Delivered>> {

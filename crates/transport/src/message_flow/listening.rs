@@ -11,7 +11,7 @@ use crate::{
     clock::MonotonicTime,
     error::TransportError,
     executor::Executor as _,
-    message::MessageEndpoint,
+    message::MessageServer,
     opening::Purpose,
     stop::Stop,
     trial::{
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-impl<'a, E: MessageEndpoint> ListeningWork<'a, Messages<'a, E>> for &'a Work {
+impl<'a, E: MessageServer> ListeningWork<'a, Messages<'a, E>> for &'a Work {
     type Carried = Shared<'a>;
 
     async fn carry(&self, end: &Listening<'a, Messages<'a, E>>) -> Carried<Shared<'a>> {
@@ -79,10 +79,10 @@ impl<'a, E: MessageEndpoint> ListeningWork<'a, Messages<'a, E>> for &'a Work {
 }
 
 /// Serves the first flow and all that come after it.
-async fn serve_all<'a, E: MessageEndpoint>(
+async fn serve_all<'a, E: MessageServer>(
     end: &Listening<'a, Messages<'a, E>>,
     work: &'a Work,
-    first: Admitted<E::Flow>,
+    first: Admitted<E::Connection>,
 ) -> Shared<'a> {
     let (trial, endpoint) = (end.trial, end.carrier.0);
     let shared = Shared::new(
@@ -100,10 +100,10 @@ async fn serve_all<'a, E: MessageEndpoint>(
 }
 
 /// Waits for a further flow of the transfer; returns none once that has ended.
-async fn admit_next<E: MessageEndpoint>(
+async fn admit_next<E: MessageServer>(
     end: &Listening<'_, Messages<'_, E>>,
     shared: &Shared<'_>,
-) -> Option<Admitted<E::Flow>> {
+) -> Option<Admitted<E::Connection>> {
     let limit = end.watch.limit;
     let mut accept = |message: &[u8]| end.admission().flow(end.trial, message);
     while !shared.stop.is_stopped() {
@@ -127,10 +127,10 @@ async fn admit_next<E: MessageEndpoint>(
 }
 
 /// Carries one flow to its end.
-async fn serve<E: MessageEndpoint>(
+async fn serve<E: MessageServer>(
     shared: &Shared<'_>,
     endpoint: &E,
-    mut admitted: Admitted<E::Flow>,
+    mut admitted: Admitted<E::Connection>,
 ) {
     let flow = admitted.index;
     if usize::from(flow) >= shared.work.flows.len() {
@@ -158,7 +158,7 @@ async fn serve<E: MessageEndpoint>(
 
 /// Returns the number of messages that arrived, before the deadline and after it, of those that left
 /// the other end: at most `sent`.
-fn arrived_of<E: MessageEndpoint>(
+fn arrived_of<E: MessageServer>(
     end: &Listening<'_, Messages<'_, E>>,
     shared: &Shared<'_>,
     sent: u64,

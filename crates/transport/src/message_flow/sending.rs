@@ -53,7 +53,7 @@ pub(super) async fn carry<E: MessageEndpoint>(
     shared: &Shared<'_>,
     endpoint: &E,
     index: u16,
-    flow: &mut E::Flow,
+    flow: &mut E::Connection,
 ) {
     let sent = AtomicU64::new(0);
     let result = match &shared.work.content {
@@ -118,7 +118,7 @@ async fn send_data<E: MessageEndpoint>(
     shared: &Shared<'_>,
     endpoint: &E,
     (plan, until): (&Plan, MonotonicTime),
-    flow: &mut E::Flow,
+    flow: &mut E::Connection,
     sent: &AtomicU64,
 ) -> Result<(Delivered, MonotonicTime)> {
     let live = &shared.trial.context.live;

@@ -163,8 +163,7 @@ impl Shared<'_> {
                 findings.fact("messages_given_up.sender", given_up.to_string());
             }
         }
-        let warnings = endpoint.warnings(self.work.longest_message);
-        findings.warnings(warnings);
+        findings.warnings(endpoint.warnings());
     }
 
     /// Adds the results of the flows to this end, of which it had `delivered` when the transfer ended.

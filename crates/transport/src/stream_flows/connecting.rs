@@ -21,7 +21,7 @@ use crate::{
     executor::Executor as _,
     opening::{self, Purpose},
     stream::{
-        ByteStream as _, StreamConnection as _, StreamEndpoint, StreamOf, await_close, send_now,
+        ByteStream as _, StreamClient, StreamConnection as _, StreamOf, await_close, send_now,
     },
     trial::{
         CONTROL_ANSWER, Carried, Trial,
@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// Flow at the connecting end.
-struct Opened<E: StreamEndpoint> {
+struct Opened<E: StreamClient> {
     /// Its connection, unless that is another flow's.
     connection: Option<E::Connection>,
     stream: StreamOf<E>,
@@ -44,7 +44,7 @@ struct Opened<E: StreamEndpoint> {
     opening: Vec<u8>,
 }
 
-impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Flows {
+impl<'a, E: StreamClient> ConnectingWork<'a, Streams<'a, E>> for &'a Flows {
     type Carried = Shared<'a>;
 
     async fn carry(&self, end: &mut Connecting<'a, Streams<'a, E>>) -> Carried<Shared<'a>> {
@@ -103,7 +103,7 @@ impl<'a, E: StreamEndpoint> ConnectingWork<'a, Streams<'a, E>> for &'a Flows {
 
 /// Returns the bytes and messages delivered to the other end; sends it those delivered here where the deadline
 /// ended the transfer.
-async fn delivered_there<E: StreamEndpoint>(
+async fn delivered_there<E: StreamClient>(
     endpoint: &E,
     shared: &Shared<'_>,
     end: &ClientEnd,
@@ -126,7 +126,7 @@ async fn delivered_there<E: StreamEndpoint>(
 /// Waits for the other end's account of what it got, at most this long, while the stack closes the
 /// connections that were abandoned, or sends the last acknowledgement again: one that runs on this thread needs
 /// to be polled for that.
-async fn answer_while_closing<E: StreamEndpoint>(
+async fn answer_while_closing<E: StreamClient>(
     trial: &Trial,
     endpoint: &E,
     within: Duration,
@@ -147,12 +147,12 @@ async fn answer_while_closing<E: StreamEndpoint>(
 }
 
 /// The connecting end while the flows are carried.
-struct Client<'a, 'c, E: StreamEndpoint> {
+struct Client<'a, 'c, E: StreamClient> {
     shared: &'a Shared<'a>,
     end: &'a Connecting<'c, Streams<'c, E>>,
 }
 
-impl<E: StreamEndpoint> Client<'_, '_, E> {
+impl<E: StreamClient> Client<'_, '_, E> {
     /// Opens the first flow. Where there is a schedule, opens all flows one after another and begins it.
     async fn open_first(&self) -> Vec<Result<Opened<E>>> {
         let (shared, flows) = (self.shared, self.shared.flows);

@@ -16,11 +16,11 @@ use crate::{
     opening::Purpose,
     stop::Stop,
     stream::{
-        ByteStream, StreamConnection, StreamEndpoint, StreamOf, await_close, read_exact, send_now,
+        ByteStream, StreamConnection, StreamOf, StreamServer, await_close, read_exact, send_now,
     },
     trial::{
         Carried,
-        carrier::{Admission, Admitted, Carrier},
+        carrier::{Admission, Admitted, Carrier as _},
         connecting::CLOSING,
         findings::Findings,
         listening::{Listening, ListeningWork, Outcome},
@@ -30,14 +30,14 @@ use crate::{
 };
 
 /// State shared by the tasks of this end beside the flows' own.
-struct Serving<'a, E: StreamEndpoint> {
+struct Serving<'a, E: StreamServer> {
     shared: &'a Shared<'a>,
     end: &'a Listening<'a, Streams<'a, E>>,
     /// Stop that ends the wait for further connections once every flow has ended, or the transfer.
     accepting: Stop,
 }
 
-impl<'a, E: StreamEndpoint> ListeningWork<'a, Streams<'a, E>> for &'a Flows {
+impl<'a, E: StreamServer> ListeningWork<'a, Streams<'a, E>> for &'a Flows {
     type Carried = Shared<'a>;
 
     async fn carry(&self, end: &Listening<'a, Streams<'a, E>>) -> Carried<Shared<'a>> {
@@ -74,7 +74,7 @@ impl<'a, E: StreamEndpoint> ListeningWork<'a, Streams<'a, E>> for &'a Flows {
 }
 
 /// Serves the connection of the first flow and all that come after it.
-async fn serve_all<'a, E: StreamEndpoint>(
+async fn serve_all<'a, E: StreamServer>(
     end: &Listening<'a, Streams<'a, E>>,
     flows: &'a Flows,
     first: Admitted<FlowOf<E>>,
@@ -105,7 +105,7 @@ async fn serve_all<'a, E: StreamEndpoint>(
 }
 
 /// Waits for a further connection, in the turn of `task`; returns none once every flow has ended.
-async fn accept_next<E: StreamEndpoint>(
+async fn accept_next<E: StreamServer>(
     serving: &Serving<'_, E>,
     turns: &WaitQueue,
     task: usize,
@@ -146,7 +146,7 @@ async fn accept_next<E: StreamEndpoint>(
 }
 
 /// Serves one connection: its flows, or the probe under load.
-async fn serve_connection<E: StreamEndpoint>(
+async fn serve_connection<E: StreamServer>(
     serving: &Serving<'_, E>,
     mut admitted: Admitted<FlowOf<E>>,
 ) {
@@ -201,7 +201,7 @@ async fn serve_connection<E: StreamEndpoint>(
 }
 
 /// Carries the flows of a connection: all of them where they share it, each as soon as its stream comes.
-async fn carry_streams<E: StreamEndpoint>(
+async fn carry_streams<E: StreamServer>(
     serving: &Serving<'_, E>,
     connection: &E::Connection,
     first: (Result<&Part>, &mut StreamOf<E>, &mut Vec<u8>),
@@ -252,7 +252,7 @@ enum AcceptedStream<'s, S> {
 }
 
 /// Carries a flow's part to its end, and waits until the other end has closed.
-async fn carry<E: StreamEndpoint, S: ByteStream>(
+async fn carry<E: StreamServer, S: ByteStream>(
     serving: &Serving<'_, E>,
     flow: Result<&Part>,
     stream: &mut S,
@@ -280,7 +280,7 @@ async fn carry<E: StreamEndpoint, S: ByteStream>(
 
 /// Completes the transfer, if no flow failed, and ends the wait for further connections; called
 /// when every flow has ended.
-fn finish<E: StreamEndpoint>(serving: &Serving<'_, E>) {
+fn finish<E: StreamServer>(serving: &Serving<'_, E>) {
     let shared = serving.shared;
     if shared.tally().error.is_none() {
         let delivered = shared.delivered();
@@ -313,7 +313,7 @@ async fn flow_of<'a, S: ByteStream>(
 
 /// Carries one flow's part; returns whether it was sent from here, and the moment of its end. `rest`
 /// are the bytes that came with its opening.
-async fn part<E: StreamEndpoint, S: ByteStream>(
+async fn part<E: StreamServer, S: ByteStream>(
     serving: &Serving<'_, E>,
     flow: &Part,
     stream: &mut S,

@@ -30,6 +30,7 @@ use crate::{
     clock::MonotonicTime,
     content::{noise::Noise, plan::Plan},
     context::{Observer, StatisticsSource, WindowEdge},
+    endpoint::{Client, Server},
     error::{Result, Unsupported},
     statistics::AllConnections,
     stop::Stop,
@@ -42,8 +43,7 @@ pub use outgoing::{Outgoing, OutgoingPart};
 /// Longest offer, in bytes.
 pub const LONGEST_OFFER: usize = 16 << 10;
 
-/// One end of a driver of transfers in one trial: it listens from the moment when it is made for a
-/// server's order.
+/// One end of a driver of transfers in one trial: a [`FileSender`], which connects, or a [`FileReceiver`], which listens.
 pub trait TransferEndpoint: Send + Sync + Sized + 'static {
     /// Endpoint of the flows of the probes and the control stream. The server's address is the
     /// trial's.
@@ -52,13 +52,19 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
     /// Returns the endpoint of these flows.
     fn flows(&self) -> &Self::Flows;
 
-    /// Returns the offer: the text from which the other end knows how to send to this one, at most
-    /// [`LONGEST_OFFER`] bytes. Called once, at the receiving end.
-    ///
-    /// # Errors
-    /// The error that keeps it from listening.
-    fn offer(&self) -> Result<String>;
+    /// Returns facts about this end when all is done, by the full name of the fact.
+    fn facts(&self) -> Facts {
+        Facts::default()
+    }
 
+    /// Returns warnings about this end, over this path.
+    fn warnings(&self) -> Vec<Warning> {
+        Vec::new()
+    }
+}
+
+/// The end that sends.
+pub trait FileSender: TransferEndpoint<Flows: Client> {
     /// Sends everything, and returns the moment when the other end's acknowledgement of all of it
     /// arrived, in the system's own way. Blocks; returns soon with any error after the stop is
     /// raised.
@@ -72,6 +78,16 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
         connections: &Arc<Connections>,
         stop: &Stop,
     ) -> Result<MonotonicTime>;
+}
+
+/// The end that receives.
+pub trait FileReceiver: TransferEndpoint<Flows: Server> {
+    /// Returns the offer: the text from which the other end knows how to send to this one, at most
+    /// [`LONGEST_OFFER`] bytes. Called once.
+    ///
+    /// # Errors
+    /// The error that keeps it from being made.
+    fn offer(&self) -> Result<String>;
 
     /// Receives everything and returns as soon as that is acknowledged. Blocks; returns soon with
     /// any error after the stop is raised.
@@ -84,16 +100,6 @@ pub trait TransferEndpoint: Send + Sync + Sized + 'static {
         connections: &Arc<Connections>,
         stop: &Stop,
     ) -> Result<()>;
-
-    /// Returns facts about this end when all is done, by the full name of the fact.
-    fn facts(&self) -> Facts {
-        Facts::default()
-    }
-
-    /// Returns warnings about this end, over this path.
-    fn warnings(&self) -> Vec<Warning> {
-        Vec::new()
-    }
 }
 
 /// The connections of one end's transfer: added by the driver as they are made, read by the sampler

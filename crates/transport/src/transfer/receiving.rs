@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Connections, Incoming, Transfer, TransferEndpoint, offer::make_offer};
+use super::{Connections, FileReceiver, Incoming, Transfer, offer::make_offer};
 use crate::{
     clock::MonotonicTime,
     content::acknowledgement::Acknowledgement,
@@ -20,7 +20,7 @@ use crate::{
     },
 };
 
-impl<'a, E: TransferEndpoint> ListeningWork<'a, Streams<'a, E::Flows>> for Transfer<'a, E> {
+impl<'a, E: FileReceiver> ListeningWork<'a, Streams<'a, E::Flows>> for Transfer<'a, E> {
     /// The content, its connections, its digest, and the arrival of the control stream.
     type Carried = (Arc<Incoming>, Arc<Connections>, Option<u64>, MonotonicTime);
 
@@ -85,7 +85,7 @@ impl<'a, E: TransferEndpoint> ListeningWork<'a, Streams<'a, E::Flows>> for Trans
 }
 
 /// Receives everything and acknowledges it; returns the digest where the order has digests.
-async fn take_all<E: TransferEndpoint, S: ByteStream>(
+async fn take_all<E: FileReceiver, S: ByteStream>(
     endpoint: &E,
     end: &Listening<'_, Streams<'_, E::Flows>>,
     control: &mut S,

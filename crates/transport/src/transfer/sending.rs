@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use regatta_model::metric::id;
 
-use super::{Connections, Outgoing, Transfer, TransferEndpoint, offer::await_offer};
+use super::{Connections, FileSender, Outgoing, Transfer, offer::await_offer};
 use crate::{
     clock::MonotonicTime,
     content::acknowledgement::Acknowledgement,
@@ -14,7 +14,7 @@ use crate::{
     opening::Purpose,
     trial::{
         Carried,
-        carrier::Carrier as _,
+        carrier::{Carrier as _, ClientCarrier as _},
         connecting::{Connecting, ConnectingWork, Ended},
         findings::Findings,
         streams::{FlowOf, Streams},
@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-impl<'a, E: TransferEndpoint> ConnectingWork<'a, Streams<'a, E::Flows>> for Transfer<'a, E> {
+impl<'a, E: FileSender> ConnectingWork<'a, Streams<'a, E::Flows>> for Transfer<'a, E> {
     /// The control stream, the content and its connections.
     type Carried = (FlowOf<E::Flows>, Arc<Outgoing>, Arc<Connections>);
 

@@ -56,7 +56,7 @@ pub(crate) trait ProbeFlow {
     fn send_done(&mut self, trial: &Trial, purpose: Purpose) -> impl Future<Output = ()>;
 }
 
-/// A transport's endpoint, of streams or of messages.
+/// A transport's end, of streams or of messages.
 pub(crate) trait Carrier: Sync {
     type Flow: ProbeFlow + Send;
     type Executor: Executor;
@@ -66,6 +66,15 @@ pub(crate) trait Carrier: Sync {
     /// Adds the facts and warnings of the endpoint that the sessions do not add.
     fn describe(&self, findings: &mut Findings);
 
+    /// Closes a flow in good order, at most until `until`.
+    fn close(flow: Self::Flow, until: MonotonicTime) -> impl Future<Output = ()>;
+
+    /// Returns the source of the retransmissions of a flow's connection.
+    fn retransmissions(&self, flow: &Self::Flow) -> Counter;
+}
+
+/// The end that connects.
+pub(crate) trait ClientCarrier: Carrier {
     /// Opens a flow; returns when the other end has its purpose.
     fn open(
         &self,
@@ -75,10 +84,10 @@ pub(crate) trait Carrier: Sync {
         until: MonotonicTime,
         stop: &Stop,
     ) -> impl Future<Output = Result<Self::Flow>>;
+}
 
-    /// Closes a flow in good order, at most until `until`.
-    fn close(flow: Self::Flow, until: MonotonicTime) -> impl Future<Output = ()>;
-
+/// The end that listens.
+pub(crate) trait ServerCarrier: Carrier {
     /// Waits for a flow that shows this trial's token; refuses others. The flow may be the
     /// transfer's, so the window is opened.
     fn admit(
@@ -97,9 +106,6 @@ pub(crate) trait Carrier: Sync {
         over: &Stop,
         answering: &(impl Fn() + Sync),
     ) -> impl Future<Output = ()>;
-
-    /// Returns the source of the retransmissions of a flow's connection.
-    fn retransmissions(&self, flow: &Self::Flow) -> Counter;
 
     /// Ends the answers to the probe under load once the transfer is over; `echoed` is raised when they have ended, as
     /// their sender does when it has enough.

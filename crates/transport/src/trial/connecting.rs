@@ -11,7 +11,7 @@ use regatta_model::Phrase;
 
 use super::{
     Carried, Trial,
-    carrier::Carrier,
+    carrier::{Carrier, ClientCarrier},
     findings::Findings,
     probing,
     retransmissions::{Counter, Retransmissions},
@@ -53,11 +53,11 @@ pub(crate) trait ConnectingWork<'a, C: Carrier> {
 ///
 /// # Errors
 /// The error that keeps this end from a measurement.
-pub(super) async fn run<'a, C: Carrier, W: ConnectingWork<'a, C>>(
+pub(crate) async fn run<'a, C: ClientCarrier, W: ConnectingWork<'a, C>>(
     trial: &'a Trial,
     carrier: &'a C,
     work: W,
-    peer: Option<SocketAddr>,
+    peer: SocketAddr,
 ) -> Result<SideReport> {
     let (mut end, mut findings) = Connecting::new(trial, carrier, peer).await?;
     let carried = work.carry(&mut end).await;
@@ -92,7 +92,7 @@ struct Probe<F> {
 }
 
 /// Probes the idle path. Returns the flow if it is the one that is probed under load.
-async fn probe_idle<C: Carrier>(
+async fn probe_idle<C: ClientCarrier>(
     trial: &Trial,
     carrier: &C,
     peer: SocketAddr,
@@ -127,15 +127,10 @@ async fn probe_idle<C: Carrier>(
     }
 }
 
-impl<'a, C: Carrier> Connecting<'a, C> {
+impl<'a, C: ClientCarrier> Connecting<'a, C> {
     /// Begins the report, with the idle path where it is to be probed, and opens the probe under load
     /// where it has a flow of its own.
-    async fn new(
-        trial: &'a Trial,
-        carrier: &'a C,
-        peer: Option<SocketAddr>,
-    ) -> Result<(Self, Findings)> {
-        let peer = trial.peer_of(peer)?;
+    async fn new(trial: &'a Trial, carrier: &'a C, peer: SocketAddr) -> Result<(Self, Findings)> {
         trial.context.live.set_phase(Phase::Idle);
         let mut findings = Findings::default();
         let mut flow = None;
@@ -164,7 +159,9 @@ impl<'a, C: Carrier> Connecting<'a, C> {
         };
         Ok((this, findings))
     }
+}
 
+impl<'a, C: Carrier> Connecting<'a, C> {
     /// Begins the transfer, and with it its time. It has until the order's `connect_deadline` to be
     /// connected, and from then on until `deadline`.
     pub(crate) fn begin(&mut self) {

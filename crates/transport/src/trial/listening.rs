@@ -13,7 +13,7 @@ use regatta_model::{Phrase, reason};
 
 use super::{
     Carried, Trial,
-    carrier::{Admission, Admitted, Carrier},
+    carrier::{Admission, Admitted, ServerCarrier},
     findings::Findings,
     retransmissions::Retransmissions,
     watch::{ServerEnd, ServerWatch},
@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Steps in which workloads differ at the listening end.
-pub(crate) trait ListeningWork<'a, C: Carrier> {
+pub(crate) trait ListeningWork<'a, C> {
     /// State of the workload when it has been carried out.
     type Carried;
 
@@ -50,7 +50,7 @@ pub(crate) trait ListeningWork<'a, C: Carrier> {
 ///
 /// # Errors
 /// The error that keeps this end from a measurement.
-pub(super) async fn run<'a, C: Carrier, W: ListeningWork<'a, C>>(
+pub(crate) async fn run<'a, C: ServerCarrier, W: ListeningWork<'a, C>>(
     trial: &'a Trial,
     carrier: &'a C,
     work: W,
@@ -93,7 +93,7 @@ pub(crate) struct Outcome {
     pub is_complete: bool,
 }
 
-impl<'a, C: Carrier> Listening<'a, C> {
+impl<'a, C: ServerCarrier> Listening<'a, C> {
     fn new(trial: &'a Trial, carrier: &'a C) -> Result<Self> {
         let watch = ServerWatch::new(trial)?;
         trial.context.live.set_phase(Phase::Idle);

@@ -6,7 +6,7 @@ use regatta_model::fact;
 
 use super::{
     Trial,
-    carrier::{Admission, Admitted, Carrier, ProbeFlow},
+    carrier::{Admission, Admitted, Carrier, ClientCarrier, ProbeFlow, ServerCarrier},
     findings::Findings,
     message_control::{self, Control},
     retransmissions::Counter,
@@ -14,9 +14,10 @@ use super::{
 use crate::{
     clock::MonotonicTime,
     context::WindowEdge,
+    endpoint::Accepted,
     error::{Result, TransportError},
     executor::Executor as _,
-    message::{Arrival, MessageEndpoint, MessageFlow},
+    message::{Arrival, MessageClient, MessageEndpoint, MessageFlow, MessageServer},
     opening::Purpose,
     stop::Stop,
 };
@@ -82,17 +83,17 @@ impl Admission {
     }
 }
 
-/// An endpoint of messages.
+/// An end of messages.
 pub(crate) struct Messages<'a, E>(pub &'a E);
 
-impl<E: MessageEndpoint> Messages<'_, E> {
+impl<E: MessageServer> Messages<'_, E> {
     /// Waits for a flow that `accept` admits by its first message, for its purpose and index.
     pub(crate) async fn admit_by(
         &self,
         trial: &Trial,
         until: MonotonicTime,
         accept: &mut (impl FnMut(&[u8]) -> Option<(Purpose, u16)> + Send),
-    ) -> Result<Admitted<E::Flow>> {
+    ) -> Result<Admitted<E::Connection>> {
         let stop = trial.stop.child();
         let mut admitted = None;
         let mut admit = |message: &[u8]| match accept(message) {
@@ -102,7 +103,10 @@ impl<E: MessageEndpoint> Messages<'_, E> {
             }
             None => false,
         };
-        let mut flow = self.0.accept(until, &stop, &mut admit).await?;
+        let mut flow = match self.0.accept(until, &stop, &mut admit).await? {
+            Accepted::Connection(flow) => flow,
+            Accepted::Failed(error) => return Err(error),
+        };
         let Some(((purpose, index), arrived)) = admitted else {
             return Err(TransportError::Closed { flow: "new flow" });
         };
@@ -118,7 +122,7 @@ impl<E: MessageEndpoint> Messages<'_, E> {
 }
 
 impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
-    type Flow = E::Flow;
+    type Flow = E::Connection;
     type Executor = E::Executor;
 
     fn executor(&self) -> &E::Executor {
@@ -127,32 +131,9 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
 
     fn describe(&self, _: &mut Findings) {}
 
-    async fn open(
-        &self,
-        trial: &Trial,
-        peer: SocketAddr,
-        purpose: Purpose,
-        until: MonotonicTime,
-        stop: &Stop,
-    ) -> Result<E::Flow> {
-        let mut flow = self.0.connect(peer, purpose, stop).await?;
-        message_control::open(trial, &mut flow, (purpose, 0), until, &mut |_| false).await?;
-        Ok(flow)
-    }
+    async fn close(_: E::Connection, _: MonotonicTime) {}
 
-    async fn close(_: E::Flow, _: MonotonicTime) {}
-
-    async fn admit(
-        &self,
-        trial: &Trial,
-        until: MonotonicTime,
-        admission: &mut Admission,
-    ) -> Result<Admitted<E::Flow>> {
-        let mut accept = |message: &[u8]| admission.flow(trial, message);
-        self.admit_by(trial, until, &mut accept).await
-    }
-
-    fn retransmissions(&self, flow: &E::Flow) -> Counter {
+    fn retransmissions(&self, flow: &E::Connection) -> Counter {
         if !self.0.reliable() {
             return Counter::Never("messages");
         }
@@ -161,11 +142,38 @@ impl<E: MessageEndpoint> Carrier for Messages<'_, E> {
             Counter::Stack,
         )
     }
+}
+
+impl<E: MessageClient> ClientCarrier for Messages<'_, E> {
+    async fn open(
+        &self,
+        trial: &Trial,
+        peer: SocketAddr,
+        purpose: Purpose,
+        until: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<E::Connection> {
+        let mut flow = self.0.connect(peer, purpose, until, stop).await?;
+        message_control::open(trial, &mut flow, (purpose, 0), until, &mut |_| false).await?;
+        Ok(flow)
+    }
+}
+
+impl<E: MessageServer> ServerCarrier for Messages<'_, E> {
+    async fn admit(
+        &self,
+        trial: &Trial,
+        until: MonotonicTime,
+        admission: &mut Admission,
+    ) -> Result<Admitted<E::Connection>> {
+        let mut accept = |message: &[u8]| admission.flow(trial, message);
+        self.admit_by(trial, until, &mut accept).await
+    }
 
     async fn echo(
         &self,
         trial: &Trial,
-        probe: &mut Admitted<E::Flow>,
+        probe: &mut Admitted<E::Connection>,
         over: &Stop,
         answering: &(impl Fn() + Sync),
     ) {

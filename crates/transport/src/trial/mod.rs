@@ -17,9 +17,9 @@ pub(crate) mod wait_queue;
 pub(crate) mod warm_up;
 pub(crate) mod watch;
 
-use std::{net::SocketAddr, time::Duration};
+use std::time::Duration;
 
-use regatta_control::{Note, SideReport, TrialOrder};
+use regatta_control::{Note, TrialOrder};
 use regatta_model::reason;
 
 use crate::{
@@ -32,9 +32,6 @@ use crate::{
     stop::Stop,
     timeout::RetransmissionTimeout,
 };
-use carrier::Carrier;
-use connecting::ConnectingWork;
-use listening::ListeningWork;
 
 /// Longest time that a receiver waits for the first flow: the controller starts the sender as soon
 /// as both ends are ready.
@@ -78,26 +75,6 @@ pub struct Trial {
 /// State of a workload that was carried out, to its end or to the deadline, and the error that ended it, if one did; or the
 /// error that kept it from beginning.
 pub(crate) type Carried<S> = Result<(S, Option<TransportError>)>;
-
-/// Runs this end of a workload over flows of `carrier`; one that connects has the address of its `peer`.
-///
-/// # Errors
-/// The error that keeps this end from a measurement.
-pub(crate) async fn run<'a, C, W>(
-    trial: &'a Trial,
-    carrier: &'a C,
-    work: W,
-    peer: Option<SocketAddr>,
-) -> Result<SideReport>
-where
-    C: Carrier,
-    W: ConnectingWork<'a, C> + ListeningWork<'a, C>,
-{
-    match trial.order.connects() {
-        true => connecting::run(trial, carrier, work, peer).await,
-        false => listening::run(trial, carrier, work).await,
-    }
-}
 
 impl Trial {
     /// Makes the trial of an order.
@@ -165,12 +142,6 @@ impl Trial {
             true => TransportError::Cancelled,
             false => error,
         }
-    }
-
-    /// Returns the peer's address, which an end that connects must have.
-    pub(crate) fn peer_of(&self, peer: Option<SocketAddr>) -> Result<SocketAddr> {
-        debug_assert!(self.order.connects());
-        peer.ok_or_else(|| TransportError::order(reason::no_peer_address()))
     }
 
     /// Passes a note to the other end over control.

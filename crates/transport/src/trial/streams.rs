@@ -4,20 +4,21 @@ use std::{net::SocketAddr, time::Duration};
 
 use super::{
     Trial,
-    carrier::{Admission, Admitted, Carrier, ProbeFlow},
+    carrier::{Admission, Admitted, Carrier, ClientCarrier, ProbeFlow, ServerCarrier},
     findings::Findings,
     retransmissions::Counter,
 };
 use crate::{
     clock::MonotonicTime,
     context::WindowEdge,
+    endpoint::{Accepted, Endpoint},
     error::{Result, TransportError},
     executor::Executor as _,
     opening::{self, OPENING_BYTES, Purpose},
     stop::Stop,
     stream::{
-        Accepted, ByteStream, Received, StreamConnection, StreamEndpoint, StreamOf, read_exact,
-        send_now,
+        ByteStream, Received, StreamClient, StreamConnection, StreamEndpoint, StreamOf,
+        StreamServer, read_exact, send_now,
     },
 };
 
@@ -207,13 +208,13 @@ pub(crate) async fn echo<S: ByteStream>(
     }
 }
 
-/// An endpoint of streams.
+/// An end of streams.
 pub(crate) struct Streams<'a, E>(pub &'a E);
 
 /// A connection with its first stream.
-pub(crate) type FlowOf<E> = StreamFlow<<E as StreamEndpoint>::Connection, StreamOf<E>>;
+pub(crate) type FlowOf<E> = StreamFlow<<E as Endpoint>::Connection, StreamOf<E>>;
 
-impl<E: StreamEndpoint> Streams<'_, E> {
+impl<E: StreamServer> Streams<'_, E> {
     /// Waits for a connection whose first stream shows this trial's token; refuses others. `on_arrival`
     /// is called when one comes in; `parent` is that of its stop.
     pub(crate) async fn admit_with(
@@ -226,10 +227,11 @@ impl<E: StreamEndpoint> Streams<'_, E> {
         loop {
             let stop = parent.child();
             let mut arrived = MonotonicTime::now();
-            let mut note = || {
+            let mut note = |_: &[u8]| {
                 // This may be the transfer; the last call before it counts.
                 on_arrival();
                 arrived = MonotonicTime::now();
+                true
             };
             let accepted = self.0.accept(until, &stop, &mut note).await?;
             let Accepted::Connection(connection) = accepted else {
@@ -276,6 +278,20 @@ impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
         findings.warnings(self.0.warnings());
     }
 
+    async fn close(flow: Self::Flow, until: MonotonicTime) {
+        drop(flow.stream);
+        flow.connection.close(until).await;
+    }
+
+    fn retransmissions(&self, flow: &Self::Flow) -> Counter {
+        match flow.has_datagrams {
+            true => Counter::Never(E::Connection::DATAGRAMS),
+            false => Counter::Stack(flow.connection.statistics()),
+        }
+    }
+}
+
+impl<E: StreamClient> ClientCarrier for Streams<'_, E> {
     async fn open(
         &self,
         trial: &Trial,
@@ -292,12 +308,9 @@ impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
             ..StreamFlow::new(connection, stream)
         })
     }
+}
 
-    async fn close(flow: Self::Flow, until: MonotonicTime) {
-        drop(flow.stream);
-        flow.connection.close(until).await;
-    }
-
+impl<E: StreamServer> ServerCarrier for Streams<'_, E> {
     async fn admit(
         &self,
         trial: &Trial,
@@ -351,13 +364,6 @@ impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
             }
         };
         executor.join(until_closed, answers).await;
-    }
-
-    fn retransmissions(&self, flow: &Self::Flow) -> Counter {
-        match flow.has_datagrams {
-            true => Counter::Never(E::Connection::DATAGRAMS),
-            false => Counter::Stack(flow.connection.statistics()),
-        }
     }
 
     async fn end_probe(&self, trial: &Trial, _: &Stop, echoed: &Stop) {

@@ -13,12 +13,13 @@ use std::{
 use regatta_control::TrialOrder;
 use regatta_model::{OptionValue, reason};
 use regatta_transport::{
-    Abort, Carries, Driver, DriverDescriptor, ProtocolSample, Session, StatisticsSource, Stop,
-    TransferEndpoint, TransferSession, TransportError, TrialContext, Unsupported,
+    Abort, Carries, ClientSession, Driver, DriverDescriptor, FileReceiver, FileSender,
+    ProtocolSample, ServerSession, StatisticsSource, Stop, TransferEndpoint, TransferSession,
+    TransportError, TrialContext, Unsupported,
     transfer::{Connections, Incoming, Outgoing},
 };
 
-use super::{Endpoint, MonotonicTime, POLL_INTERVAL};
+use super::{Connecting, Listening, MonotonicTime, POLL_INTERVAL, TcpEnd};
 
 /// Bytes of a block.
 const BLOCK: u64 = 50_001;
@@ -47,30 +48,38 @@ impl Driver for FilesStd {
         Ok(())
     }
 
-    fn prepare(
+    fn client(
         &self,
         order: &TrialOrder,
         context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
-        let listener = (!order.connects())
-            .then(|| {
-                let listener = TcpListener::bind((order.local, 0))?;
-                listener.set_nonblocking(true)?;
-                Ok(listener)
-            })
-            .transpose()
-            .map_err(TransportError::io(reason::cannot_listen()))?;
-        let endpoint = Files {
-            flows: Endpoint::new(order)?,
-            listener,
+    ) -> Result<Box<dyn ClientSession>, TransportError> {
+        let sender = Sender(TcpEnd::client(order));
+        Ok(TransferSession::new(sender, order, context)?)
+    }
+
+    fn server(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn ServerSession>, TransportError> {
+        let listen = || {
+            let listener = TcpListener::bind((order.local, 0))?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
         };
-        Ok(Box::new(TransferSession::new(endpoint, order, context)?))
+        let receiver = Receiver {
+            flows: TcpEnd::server(order)?,
+            listener: listen().map_err(TransportError::io(reason::cannot_listen()))?,
+        };
+        Ok(TransferSession::new(receiver, order, context)?)
     }
 }
 
-struct Files {
-    flows: Endpoint,
-    listener: Option<TcpListener>,
+struct Sender(TcpEnd<Connecting>);
+
+struct Receiver {
+    flows: TcpEnd<Listening>,
+    listener: TcpListener,
 }
 
 struct Socket(TcpStream);
@@ -95,7 +104,7 @@ fn stopped<T>(stop: &Stop, result: io::Result<T>) -> Result<T, TransportError> {
     }
 }
 
-impl Files {
+impl Sender {
     fn send_part(
         offer: &str,
         number: u64,
@@ -130,7 +139,9 @@ impl Files {
         write(&END.to_le_bytes())?;
         stopped(stop, (&socket.0).read_exact(&mut [0]))
     }
+}
 
+impl Receiver {
     fn receive_part(
         socket: &TcpStream,
         incoming: &Arc<Incoming>,
@@ -161,9 +172,8 @@ impl Files {
     }
 
     fn accept(&self, stop: &Stop) -> Result<Arc<Socket>, TransportError> {
-        let listener = self.listener.as_ref().expect("a receiver listens");
         loop {
-            match listener.accept() {
+            match self.listener.accept() {
                 Ok((socket, _)) => {
                     stopped(stop, socket.set_nonblocking(false))?;
                     let socket = Arc::new(Socket(socket));
@@ -190,19 +200,15 @@ fn all(
         .try_for_each(|thread| thread.join().expect("no panic"))
 }
 
-impl TransferEndpoint for Files {
-    type Flows = Endpoint;
+impl TransferEndpoint for Sender {
+    type Flows = TcpEnd<Connecting>;
 
-    fn flows(&self) -> &Endpoint {
-        &self.flows
+    fn flows(&self) -> &Self::Flows {
+        &self.0
     }
+}
 
-    fn offer(&self) -> Result<String, TransportError> {
-        let listener = self.listener.as_ref().expect("a receiver listens");
-        let address = listener.local_addr();
-        Ok(address.expect("it is bound").to_string())
-    }
-
+impl FileSender for Sender {
     fn send(
         &self,
         offer: &str,
@@ -217,6 +223,21 @@ impl TransferEndpoint for Files {
             all((0..CONNECTIONS).map(part).collect())
         })?;
         Ok(MonotonicTime::now())
+    }
+}
+
+impl TransferEndpoint for Receiver {
+    type Flows = TcpEnd<Listening>;
+
+    fn flows(&self) -> &Self::Flows {
+        &self.flows
+    }
+}
+
+impl FileReceiver for Receiver {
+    fn offer(&self) -> Result<String, TransportError> {
+        let address = self.listener.local_addr();
+        Ok(address.expect("it is bound").to_string())
     }
 
     fn receive(

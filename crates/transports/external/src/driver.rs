@@ -8,8 +8,8 @@ use std::{
 use regatta_control::TrialOrder;
 use regatta_model::{WorkloadKind, metric::id, reason};
 use regatta_transport::{
-    Driver, DriverDescriptor, OptionDefinition, OptionError, OptionKind, OptionValues, Result,
-    Session, Stop, TransportError, TrialContext, Unsupported,
+    ClientSession, Driver, DriverDescriptor, OptionDefinition, OptionError, OptionKind,
+    OptionValues, Result, ServerSession, Stop, TransportError, TrialContext, Unsupported,
 };
 
 use crate::{
@@ -281,11 +281,18 @@ impl Driver for Program {
         }
     }
 
-    fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>> {
+    fn client(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ClientSession>> {
         let options = &order.transport.options;
         self.0.check(options)?;
         let congestion_control = congestion_control(self.0, options);
-        session::prepare(self.command(options)?, congestion_control, order, context)
+        session::client(self.command(options)?, congestion_control, order, context)
+    }
+
+    fn server(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ServerSession>> {
+        let options = &order.transport.options;
+        self.0.check(options)?;
+        let congestion_control = congestion_control(self.0, options);
+        session::server(self.command(options)?, congestion_control, order, context)
     }
 }
 

@@ -4,22 +4,41 @@ use std::collections::BTreeMap;
 
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
-use regatta_transport::{Carries, Driver, DriverDescriptor, Result, Session, TrialContext};
+use regatta_transport::{
+    Carries, ClientSession, Driver, DriverDescriptor, Result, ServerSession, TrialContext,
+};
 
 use crate::options::{Common, Mode};
 
-/// Maker of one end of one trial.
-type Prepare = fn(&TrialOrder, TrialContext) -> Result<Box<dyn Session>>;
+/// Makers of the sessions of both ends of a trial.
+#[derive(Debug)]
+pub struct Sessions {
+    /// Maker of the end that connects.
+    pub client: fn(&TrialOrder, TrialContext) -> Result<Box<dyn ClientSession>>,
+    /// Maker of the end that listens.
+    pub server: fn(&TrialOrder, TrialContext) -> Result<Box<dyn ServerSession>>,
+}
 
 /// Driver of a QUIC stack.
 #[derive(Debug)]
 pub struct QuicDriver {
     /// Description of the driver.
     pub descriptor: &'static DriverDescriptor,
-    /// Maker of an end whose messages travel on streams.
-    pub streams: Prepare,
-    /// Maker of an end whose messages travel in DATAGRAM frames.
-    pub datagrams: Prepare,
+    /// Ends whose messages travel on streams.
+    pub streams: Sessions,
+    /// Ends whose messages travel in DATAGRAM frames.
+    pub datagrams: Sessions,
+}
+
+impl QuicDriver {
+    /// Returns the makers for the mode of an order.
+    fn sessions(&self, order: &TrialOrder) -> Result<&Sessions> {
+        self.check_options(&order.transport.options)?;
+        Ok(match Common::mode.read(&order.transport.options) {
+            Mode::Stream => &self.streams,
+            Mode::Datagram => &self.datagrams,
+        })
+    }
 }
 
 impl Driver for QuicDriver {
@@ -31,11 +50,11 @@ impl Driver for QuicDriver {
         Common::mode.read(options).carries()
     }
 
-    fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>> {
-        self.check_options(&order.transport.options)?;
-        match Common::mode.read(&order.transport.options) {
-            Mode::Stream => (self.streams)(order, context),
-            Mode::Datagram => (self.datagrams)(order, context),
-        }
+    fn client(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ClientSession>> {
+        (self.sessions(order)?.client)(order, context)
+    }
+
+    fn server(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ServerSession>> {
+        (self.sessions(order)?.server)(order, context)
     }
 }

@@ -7,7 +7,7 @@ use regatta_model::Handshake;
 use regatta_transport::{Result, Stop};
 use regatta_transport_sockets::{
     driver::{End, Settings},
-    endpoints::{MessageEnd, StreamEnd},
+    endpoints::{MessageEnd, SocketRole, StreamEnd},
 };
 use regatta_transport_tls::uses_tickets;
 
@@ -32,11 +32,15 @@ const MAX_SEGMENTS: usize = 64;
 /// `TransportError::Unsupported` for a path with too small packets, `TransportError::Order` or
 /// `TransportError::Stack` for TLS material that cannot be used, `TransportError::Io` for a socket
 /// that cannot be opened.
-fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>> {
+fn new<R: SocketRole>(
+    order: &TrialOrder,
+    options: &Options,
+    sizes: &Sizes,
+) -> Result<End<Quic, R>> {
     let config = tls::config(order, options, sizes)?;
     let files = Files::new(order, options)?;
     let handshake = order.workload.kind.handshake();
-    let client = order.connects();
+    let client = R::CONNECTS;
     let retries = !client && handshake == Handshake::Retry;
     let side = order.role.name();
     let file_facts = files.facts(options);
@@ -85,18 +89,18 @@ fn new(order: &TrialOrder, options: &Options, sizes: &Sizes) -> Result<End<Quic>
 }
 
 /// Maker of the statistics of a connection that is established, which registers it with its stop, and has it migrate if
-/// that is configured and this end has opened it.
-type Establish = Box<dyn Fn(&Arc<Handle>, bool, &Stop) -> Arc<Statistics> + Send + Sync>;
+/// that is configured and this end connects.
+type Establish = Box<dyn Fn(&Arc<Handle>, &Stop) -> Arc<Statistics> + Send + Sync>;
 
 /// Creates the end of a trial, its sizes, and what its connections need.
-fn prepare(order: &TrialOrder) -> Result<(End<Quic>, Sizes, Establish)> {
+fn prepare<R: SocketRole>(order: &TrialOrder) -> Result<(End<Quic, R>, Sizes, Establish)> {
     let options = Options::read(&order.transport.options);
     let sizes = Sizes::of(&order.path, order.local, &options.common)?;
     let end = new(order, &options, &sizes)?;
     let (side, counters) = (order.role.name(), Arc::clone(&end.counters));
-    let establish = move |handle: &Arc<Handle>, connects, stop: &Stop| {
+    let establish = move |handle: &Arc<Handle>, stop: &Stop| {
         stop.on_stop(handle);
-        if let Some(after) = options.migrate_after.filter(|_| connects) {
+        if let Some(after) = options.migrate_after.filter(|_| R::CONNECTS) {
             let buffer_bytes = sizes.windows.requested_socket_bytes;
             tokio::spawn(migrate(handle.weak(), after, buffer_bytes));
         }
@@ -109,12 +113,14 @@ fn prepare(order: &TrialOrder) -> Result<(End<Quic>, Sizes, Establish)> {
 ///
 /// # Errors
 /// As [`new`].
-pub(crate) fn streams(order: &TrialOrder) -> Result<StreamEnd<End<Quic>, QuicheConnection>> {
+pub(crate) fn streams<R: SocketRole>(
+    order: &TrialOrder,
+) -> Result<StreamEnd<End<Quic, R>, QuicheConnection>> {
     let (end, sizes, establish) = prepare(order)?;
     Ok(StreamEnd {
         end,
-        make: Box::new(move |handle, connects, stop| {
-            let statistics = establish(&handle, connects, stop);
+        make: Box::new(move |handle, stop| {
+            let statistics = establish(&handle, stop);
             Ok(QuicheConnection {
                 handle,
                 statistics,
@@ -128,10 +134,12 @@ pub(crate) fn streams(order: &TrialOrder) -> Result<StreamEnd<End<Quic>, QuicheC
 ///
 /// # Errors
 /// As [`new`].
-pub(crate) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<End<Quic>, QuicheFlow>> {
+pub(crate) fn datagrams<R: SocketRole>(
+    order: &TrialOrder,
+) -> Result<MessageEnd<End<Quic, R>, QuicheFlow>> {
     let (end, sizes, establish) = prepare(order)?;
-    let make = move |handle, connects, stop: &_| {
-        let statistics = establish(&handle, connects, stop);
+    let make = move |handle, stop: &_| {
+        let statistics = establish(&handle, stop);
         Ok(QuicheFlow {
             handle,
             statistics,

@@ -18,7 +18,8 @@ mod stream;
 mod tls;
 
 use regatta_transport::{Carries, DriverDescriptor, MessageSession, StreamSession};
-use regatta_transport_quic_common::driver::QuicDriver;
+use regatta_transport_quic_common::driver::{QuicDriver, Sessions};
+use regatta_transport_sockets::endpoints::{Connecting, Listening};
 
 /// Version of quiche that this crate is built with.
 pub const QUICHE_VERSION: &str = "0.30.0";
@@ -26,13 +27,25 @@ pub const QUICHE_VERSION: &str = "0.30.0";
 /// The driver `quic-quiche`.
 pub static DRIVER: QuicDriver = QuicDriver {
     descriptor: &DESCRIPTOR,
-    streams: |order, context| {
-        let endpoint = endpoint::streams(order)?;
-        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+    streams: Sessions {
+        client: |order, context| {
+            let end = endpoint::streams::<Connecting>(order)?;
+            Ok(StreamSession::new(end, order, context)?)
+        },
+        server: |order, context| {
+            let end = endpoint::streams::<Listening>(order)?;
+            Ok(StreamSession::new(end, order, context)?)
+        },
     },
-    datagrams: |order, context| {
-        let endpoint = endpoint::datagrams(order)?;
-        Ok(Box::new(MessageSession::new(endpoint, order, context)?))
+    datagrams: Sessions {
+        client: |order, context| {
+            let end = endpoint::datagrams::<Connecting>(order)?;
+            Ok(MessageSession::new(end, order, context)?)
+        },
+        server: |order, context| {
+            let end = endpoint::datagrams::<Listening>(order)?;
+            Ok(MessageSession::new(end, order, context)?)
+        },
     },
 };
 

@@ -7,15 +7,15 @@ use std::{
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Facts, Handshake, reason};
+use regatta_model::{Facts, Handshake, Warning, reason};
 use regatta_transport::{
-    MonotonicTime, Purpose, Result, TransportError, stop::Stop, stream::Accepted,
+    Accepted, Client, Endpoint, MonotonicTime, Purpose, Result, Server, TransportError, stop::Stop,
 };
 use regatta_transport_quic_common::handshake::complete;
-use regatta_transport_sockets::endpoints::{EndBase, StreamEnd, TrialEnd, check_peer};
+use regatta_transport_sockets::endpoints::{ConnectionRole, EndBase, StreamEnd, check_peer};
 use regatta_transport_tls as tls;
 use s2n_quic::{
-    Client, Connection, Server,
+    Connection,
     client::Connect,
     connection,
     provider::{io::tokio::Builder as Io, limits::Limits, tls::rustls as provider},
@@ -28,7 +28,7 @@ use crate::{
     datagram::Datagrams,
     end::End,
     events::{Admission, Attempt, Offloads, Writer},
-    options::{self, CRYPTO, CongestionControl, Options},
+    options::{self, CRYPTO, Options},
 };
 use regatta_transport_quic_common::{
     files::Files,
@@ -44,29 +44,46 @@ use regatta_transport_sockets::{
 const RECEIVE_RING_BYTES: usize = 1 << 20;
 
 /// End of a trial: its runtime and the stack's handle, which listens or connects.
-pub struct S2nEndpoint {
-    /// Handle of the stack, taken when the end is dropped so that the stack closes connections that
-    /// were never accepted.
-    stack: Option<Stack>,
+pub struct S2nEndpoint<R> {
+    /// Dropped first, so that the stack closes connections that were never accepted.
+    role: R,
     order: TrialOrder,
     /// State of this end that its connections need.
     pub(crate) end: End,
     options: Options,
     /// With the runtime of the stack's tasks; the last field, so that it is dropped last.
-    base: EndBase,
+    base: Base,
 }
 
-enum Stack {
-    Connects(Client),
-    Listens(Mutex<Listener>),
+/// Parts of every end; when they are dropped, the stack's tasks send what is left.
+struct Base(EndBase);
+
+impl Drop for Base {
+    fn drop(&mut self) {
+        self.0.runtime.send_the_rest();
+    }
 }
 
-/// A new stack, and the congestion control that it runs by the type of its controllers.
-type Started = (Stack, Option<CongestionControl>);
+/// Role of the end that connects.
+pub struct Connecting(s2n_quic::Client);
+
+/// Role of the end that listens.
+pub struct Listening {
+    listener: Mutex<Listener>,
+    address: SocketAddr,
+}
+
+impl ConnectionRole for Connecting {
+    const CONNECTS: bool = true;
+}
+
+impl ConnectionRole for Listening {
+    const CONNECTS: bool = false;
+}
 
 /// Server of a listening end, and the attempts to connect to it.
 struct Listener {
-    server: Server,
+    server: s2n_quic::Server,
     attempts: mpsc::UnboundedReceiver<Attempt>,
 }
 
@@ -102,74 +119,90 @@ struct Parts<'a> {
     io: Io,
     limits: Limits,
     board: &'a Arc<Offloads>,
-    options: &'a Options,
     files: &'a Files,
 }
 
+/// Returns the failure of making an endpoint of the stack.
+fn cannot_make(error: Box<dyn Error>) -> TransportError {
+    TransportError::stack(reason::cannot_make_endpoint())(error.to_string())
+}
+
 impl Parts<'_> {
-    fn start(self, sizes: &Sizes) -> Result<Started> {
-        let window = Sizes::initial_window_bytes(sizes.first_payload_bytes);
-        let controllers = Controllers::new(self.options.cc, window);
-        let runs = controllers.congestion_control();
-        let (order, io, limits) = (self.order, self.io, self.limits);
-        let cannot = |error: Box<dyn Error>| {
-            TransportError::stack(reason::cannot_make_endpoint())(error.to_string())
-        };
+    /// Returns the writer of the stack's events, and the attempts to connect that it finds in them.
+    fn events(&self) -> (Writer, mpsc::UnboundedReceiver<Attempt>) {
         let (begun, attempts) = mpsc::unbounded_channel();
+        let board = Arc::clone(self.board);
         let events = Writer {
-            board: Arc::clone(self.board),
+            board,
             attempts: begun,
         };
-        if order.connects() {
-            let mut tls = tls::client(&order.tls, Some(tls::ALPN), Handshake::Full, CRYPTO)?;
-            tls.key_log = self.files.key_log()?;
-            let started = || {
-                Ok(Client::builder()
-                    .with_tls(provider::Client::from(tls))?
-                    .with_io(io.build()?)?
-                    .with_limits(limits)?
-                    .with_event(events)?
-                    .with_congestion_controller(controllers)?
-                    .with_datagram(Datagrams)?
-                    .start()?)
-            };
-            let connects = |client| (Stack::Connects(client), runs);
-            return started().map(connects).map_err(cannot);
-        }
+        (events, attempts)
+    }
+
+    fn connect(self, controllers: Controllers) -> Result<Connecting> {
+        let mut tls = tls::client(&self.order.tls, Some(tls::ALPN), Handshake::Full, CRYPTO)?;
+        tls.key_log = self.files.key_log()?;
+        let (events, _) = self.events();
+        let started = || {
+            Ok(s2n_quic::Client::builder()
+                .with_tls(provider::Client::from(tls))?
+                .with_io(self.io.build()?)?
+                .with_limits(self.limits)?
+                .with_event(events)?
+                .with_congestion_controller(controllers)?
+                .with_datagram(Datagrams)?
+                .start()?)
+        };
+        started().map(Connecting).map_err(cannot_make)
+    }
+
+    fn listen(self, controllers: Controllers, address: SocketAddr) -> Result<Listening> {
+        let order = self.order;
         let mut tls = tls::server(&order.tls, Some(tls::ALPN), Handshake::Full, CRYPTO)?;
         tls.key_log = self.files.key_log()?;
         let admission = Admission {
             peer: order.peer,
             retry: order.workload.kind.handshake() == Handshake::Retry,
         };
+        let (events, attempts) = self.events();
         let started = || {
-            Ok(Server::builder()
+            Ok(s2n_quic::Server::builder()
                 .with_tls(provider::Server::from(tls))?
-                .with_io(io.build()?)?
-                .with_limits(limits)?
+                .with_io(self.io.build()?)?
+                .with_limits(self.limits)?
                 .with_event(events)?
                 .with_endpoint_limits(admission)?
                 .with_congestion_controller(controllers)?
                 .with_datagram(Datagrams)?
                 .start()?)
         };
-        let listens = |server| {
-            let listener = Listener { server, attempts };
-            (Stack::Listens(Mutex::new(listener)), runs)
-        };
-        started().map(listens).map_err(cannot)
+        let listener = |server| Mutex::new(Listener { server, attempts });
+        started()
+            .map(|server| Listening {
+                listener: listener(server),
+                address,
+            })
+            .map_err(cannot_make)
     }
 }
 
-impl S2nEndpoint {
-    /// Creates the end of a trial that the order describes; a listening end listens when this
-    /// returns.
+impl S2nEndpoint<Connecting> {
+    /// Creates the end of a trial that connects.
     ///
     /// # Errors
     /// [`TransportError::Unsupported`] for a path with too small packets, [`TransportError::Order`]
     /// for TLS material that cannot be read, [`TransportError::Io`] for a socket that cannot be
     /// opened.
-    pub fn new(order: &TrialOrder) -> Result<Self> {
+    pub fn client(order: &TrialOrder) -> Result<Self> {
+        Self::new(order, |parts, controllers, _| parts.connect(controllers))
+    }
+}
+
+impl<R: ConnectionRole> S2nEndpoint<R> {
+    fn new(
+        order: &TrialOrder,
+        role: impl FnOnce(Parts<'_>, Controllers, SocketAddr) -> Result<R>,
+    ) -> Result<Self> {
         let options = Options::of_stack(&order.transport.options);
         let sizes = Sizes::of(&order.path, order.local, &options.common)?;
         let (receive, send) = sizes.socket_buffers_bytes;
@@ -187,50 +220,62 @@ impl S2nEndpoint {
             io: io(&runtime, socket, &options, &sizes, order.local)?,
             limits: options::limits(order, &sizes)?,
             board: &board,
-            options: &options,
             files: &files,
         };
-        let (stack, congestion_control) = parts.start(&sizes)?;
+        let window = Sizes::initial_window_bytes(sizes.first_payload_bytes);
+        let controllers = Controllers::new(options.cc, window);
+        let congestion_control = controllers.congestion_control();
+        let role = role(parts, controllers, address)?;
         let side = order.role.name();
         let mut facts = options.common.facts(side, &sizes, &buffers);
         facts.extend(files.facts());
         let warnings = [buffers.warning(side), files.warning()];
         Ok(Self {
-            stack: Some(stack),
+            role,
             order: order.clone(),
             end: End {
                 congestion_control,
                 board,
                 counters: Arc::new(counters),
                 side,
-                connects: order.connects(),
+                connects: R::CONNECTS,
                 sizes,
             },
             options,
-            base: EndBase {
+            base: Base(EndBase {
                 runtime,
-                listen_address: (!order.connects()).then_some(address),
                 facts,
                 warnings: warnings.into_iter().flatten().collect(),
-            },
+            }),
+        })
+    }
+}
+
+impl S2nEndpoint<Listening> {
+    /// Creates the end of a trial that listens, which it does when this returns.
+    ///
+    /// # Errors
+    /// Those of [`S2nEndpoint::client`].
+    pub fn server(order: &TrialOrder) -> Result<Self> {
+        Self::new(order, |parts, controllers, address| {
+            parts.listen(controllers, address)
         })
     }
 
     /// Waits for an attempt from the peer, and returns its result.
     pub(crate) async fn attempted(
         &self,
-        arrived: &mut (impl FnMut() + Send),
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
     ) -> Result<Result<Connection, connection::Error>> {
-        let Some(Stack::Listens(listener)) = &self.stack else {
-            return Err(TransportError::order(reason::connecting_does_not_listen()));
-        };
-        let mut listener = listener.lock().await;
+        let mut listener = self.role.listener.lock().await;
         let Listener { server, attempts } = &mut *listener;
         loop {
             tokio::select! {
                 biased;
                 Some(attempt) = attempts.recv() => match attempt {
-                    Attempt::Begun => arrived(),
+                    Attempt::Begun => {
+                        admit(&[]);
+                    }
                     Attempt::Failed(error) => return Ok(Err(error)),
                 },
                 connection = server.accept() => {
@@ -242,59 +287,17 @@ impl S2nEndpoint {
     }
 }
 
-impl Drop for S2nEndpoint {
-    fn drop(&mut self) {
-        self.stack = None;
-        self.base.runtime.send_the_rest();
-    }
-}
+impl<R: ConnectionRole> Endpoint for S2nEndpoint<R> {
+    type Connection = Connection;
+    type Executor = Tokio;
 
-impl TrialEnd for S2nEndpoint {
-    type Handle = Connection;
-
-    fn base(&self) -> &EndBase {
-        &self.base
-    }
-
-    fn connect_deadline(&self) -> MonotonicTime {
-        MonotonicTime::now() + self.order.connect_deadline
-    }
-
-    async fn connect(
-        &self,
-        peer: SocketAddr,
-        _purpose: Purpose,
-        moment: MonotonicTime,
-        stop: &Stop,
-    ) -> Result<Connection> {
-        let Some(Stack::Connects(client)) = &self.stack else {
-            return Err(TransportError::order(reason::listening_does_not_connect()));
-        };
-        check_peer(&self.order, peer)?;
-        let server_name = self.order.tls.server_name.as_str();
-        let connecting = client.connect(Connect::new(peer).with_server_name(server_name));
-        complete(connecting, peer.ip(), moment, stop).await
-    }
-
-    async fn accept(
-        &self,
-        moment: MonotonicTime,
-        stop: &Stop,
-        arrived: &mut (impl FnMut() + Send),
-    ) -> Result<Accepted<Connection>> {
-        let attempted = stop.unless_raised(self.attempted(arrived));
-        let made = in_time(moment, reason::connection_of("QUIC"), attempted).await?;
-        // Only the announced peer gets here.
-        let failed = || reason::quic_handshake_failed(&self.order.peer.to_string());
-        Ok(match made {
-            Ok(connection) => Accepted::Connection(connection),
-            Err(error) => Accepted::Failed(TransportError::stack(failed())(error)),
-        })
+    fn executor(&self) -> &Tokio {
+        &self.base.0.runtime
     }
 
     fn facts(&self) -> Facts {
         let side = self.end.side;
-        let mut facts = self.base.facts.clone();
+        let mut facts = self.base.0.facts.clone();
         let (gso, gro) = self.end.board.offloads();
         let offloads = match self.order.role {
             Role::Sender => &gso,
@@ -307,15 +310,55 @@ impl TrialEnd for S2nEndpoint {
         facts.extend([(format!("gso.{side}"), gso), (format!("gro.{side}"), gro)]);
         facts
     }
+
+    fn warnings(&self) -> Vec<Warning> {
+        self.base.0.warnings.clone()
+    }
 }
 
-/// Creates the end of a trial whose connections carry streams.
-///
-/// # Errors
-/// As [`S2nEndpoint::new`].
-pub fn streams(order: &TrialOrder) -> Result<StreamEnd<S2nEndpoint, S2nConnection>> {
-    let end = S2nEndpoint::new(order)?;
+impl Client for S2nEndpoint<Connecting> {
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        _purpose: Purpose,
+        moment: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<Connection> {
+        check_peer(&self.order, peer)?;
+        let server_name = self.order.tls.server_name.as_str();
+        let connecting = self
+            .role
+            .0
+            .connect(Connect::new(peer).with_server_name(server_name));
+        complete(connecting, peer.ip(), moment, stop).await
+    }
+}
+
+impl Server for S2nEndpoint<Listening> {
+    fn address(&self) -> SocketAddr {
+        self.role.address
+    }
+
+    async fn accept(
+        &self,
+        moment: MonotonicTime,
+        stop: &Stop,
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
+    ) -> Result<Accepted<Connection>> {
+        let attempted = stop.unless_raised(self.attempted(admit));
+        let made = in_time(moment, reason::connection_of("QUIC"), attempted).await?;
+        // Only the announced peer gets here.
+        let failed = || reason::quic_handshake_failed(&self.order.peer.to_string());
+        Ok(match made {
+            Ok(connection) => Accepted::Connection(connection),
+            Err(error) => Accepted::Failed(TransportError::stack(failed())(error)),
+        })
+    }
+}
+
+/// Makes an end whose connections carry streams.
+pub fn streams<R: ConnectionRole>(end: S2nEndpoint<R>) -> StreamEnd<S2nEndpoint<R>, S2nConnection> {
     let of = end.end.clone();
-    let make = Box::new(move |connection, _, stop: &_| S2nConnection::new(connection, &of, stop));
-    Ok(StreamEnd { end, make })
+    let make = Box::new(move |connection, stop: &_| S2nConnection::new(connection, &of, stop));
+    StreamEnd { end, make }
 }

@@ -9,12 +9,11 @@ use std::{
 };
 
 use bytes::Bytes;
-use regatta_control::TrialOrder;
 use regatta_model::Facts;
 use regatta_transport::{
     Arrival, MessageFlow, MonotonicTime, Result, StatisticsSource, stop::Stop,
 };
-use regatta_transport_sockets::endpoints::{AdmittingEnd, MessageEnd};
+use regatta_transport_sockets::endpoints::{ConnectionRole, Incoming, MessageEnd};
 use s2n_quic::Connection;
 use tokio::runtime::Handle;
 
@@ -22,7 +21,7 @@ use crate::{
     connection::S2nConnection,
     datagram::{End, OVERHEAD_BYTES, Queues, queues},
     end::is_done,
-    endpoint::S2nEndpoint,
+    endpoint::{Listening, S2nEndpoint},
 };
 use regatta_transport_quic_common::facts::of_end;
 use regatta_transport_sockets::{timer, wait::within};
@@ -36,15 +35,13 @@ const LINGER: Duration = Duration::from_millis(500);
 /// Maximum lateness of the runtime's own timer; the rest of a wait is left to a more exact one.
 const COARSE: Duration = Duration::from_millis(2);
 
-/// Creates the end of a trial whose messages are QUIC datagrams.
-///
-/// # Errors
-/// As [`S2nEndpoint::new`].
-pub(crate) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<S2nEndpoint, S2nFlow>> {
-    let endpoint = S2nEndpoint::new(order)?;
+/// Makes an end whose messages are QUIC datagrams.
+pub(crate) fn datagrams<R: ConnectionRole>(
+    endpoint: S2nEndpoint<R>,
+) -> MessageEnd<S2nEndpoint<R>, S2nFlow> {
     let end = endpoint.end.clone();
     let longest = usize::from(end.sizes.payload_bytes).saturating_sub(OVERHEAD_BYTES);
-    let make = move |connection, _, stop: &Stop| {
+    let make = move |connection, stop: &Stop| {
         let queues = queues(&connection)?;
         // What stops the flow does not close the connection: what waits is sent first.
         let connection = S2nConnection::new(connection, &end, &Stop::new())?;
@@ -56,7 +53,7 @@ pub(crate) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<S2nEndpoint, S2
             side: end.side,
         })
     };
-    Ok(MessageEnd::new(endpoint, longest, false, make))
+    MessageEnd::new(endpoint, longest, false, make)
 }
 
 /// Datagrams of one connection, which is closed after the flow is dropped and all queued messages
@@ -171,10 +168,10 @@ impl MessageFlow for S2nFlow {
     }
 }
 
-impl AdmittingEnd for S2nEndpoint {
+impl Incoming for S2nEndpoint<Listening> {
     async fn next(&self) -> Result<Connection> {
         loop {
-            if let Ok(connection) = self.attempted(&mut || ()).await? {
+            if let Ok(connection) = self.attempted(&mut |_| true).await? {
                 return Ok(connection);
             }
         }

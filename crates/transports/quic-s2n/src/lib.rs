@@ -12,9 +12,9 @@ mod statistics;
 mod stream;
 
 use regatta_transport::{Carries, DriverDescriptor, MessageSession, StreamSession};
-use regatta_transport_quic_common::driver::QuicDriver;
+use regatta_transport_quic_common::driver::{QuicDriver, Sessions};
 
-pub use endpoint::streams;
+pub use endpoint::{S2nEndpoint, streams};
 
 /// Version of s2n-quic that this crate is built with.
 pub const S2N_QUIC_VERSION: &str = "1.91.0";
@@ -22,13 +22,25 @@ pub const S2N_QUIC_VERSION: &str = "1.91.0";
 /// The driver `quic-s2n`.
 pub static DRIVER: QuicDriver = QuicDriver {
     descriptor: &DESCRIPTOR,
-    streams: |order, context| {
-        let endpoint = streams(order)?;
-        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+    streams: Sessions {
+        client: |order, context| {
+            let end = streams(S2nEndpoint::client(order)?);
+            Ok(StreamSession::new(end, order, context)?)
+        },
+        server: |order, context| {
+            let end = streams(S2nEndpoint::server(order)?);
+            Ok(StreamSession::new(end, order, context)?)
+        },
     },
-    datagrams: |order, context| {
-        let endpoint = flow::datagrams(order)?;
-        Ok(Box::new(MessageSession::new(endpoint, order, context)?))
+    datagrams: Sessions {
+        client: |order, context| {
+            let end = flow::datagrams(S2nEndpoint::client(order)?);
+            Ok(MessageSession::new(end, order, context)?)
+        },
+        server: |order, context| {
+            let end = flow::datagrams(S2nEndpoint::server(order)?);
+            Ok(MessageSession::new(end, order, context)?)
+        },
     },
 };
 

@@ -10,7 +10,6 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::FutureExt;
-use regatta_control::TrialOrder;
 use regatta_model::{Facts, reason};
 use regatta_transport::{
     Arrival, MessageFlow, MonotonicTime, Result, StatisticsSource, TransportError,
@@ -19,7 +18,10 @@ use regatta_transport::{
 use tokio::sync::SetOnce;
 
 use regatta_transport_quic_common::facts::of_end;
-use regatta_transport_sockets::{endpoints::MessageEnd, wait::within};
+use regatta_transport_sockets::{
+    endpoints::{ConnectionRole, MessageEnd},
+    wait::within,
+};
 
 use crate::{
     closer::{ABORTED, Closer, DONE},
@@ -41,17 +43,15 @@ const LEAVING: Duration = Duration::from_millis(500);
 /// Maximum number of messages that are passed on before another task has its turn.
 const MAX_AT_ONCE: usize = 256;
 
-/// Creates the end of a trial that sends messages in datagrams.
-///
-/// # Errors
-/// As [`QuicEndpoint::new`].
-pub(crate) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<QuicEndpoint, DatagramFlow>> {
-    let end = QuicEndpoint::new(order)?;
+/// Makes an end that sends messages in datagrams.
+pub(crate) fn datagrams<R: ConnectionRole>(
+    end: QuicEndpoint<R>,
+) -> MessageEnd<QuicEndpoint<R>, DatagramFlow> {
     let shared = Arc::clone(&end.shared);
     let longest = longest_message(shared.sizes.first_payload_bytes);
-    let make = move |Established { closer, .. }, connects, stop: &Stop| {
+    let make = move |Established { closer, .. }, stop: &Stop| {
         let most = closer.connection.max_datagram_size().unwrap_or_default();
-        if connects && most < longest {
+        if R::CONNECTS && most < longest {
             return Err(TransportError::unsupported(
                 reason::other_end_takes(NAME, most as u64),
                 reason::datagrams_at_both_ends(),
@@ -67,10 +67,10 @@ pub(crate) fn datagrams(order: &TrialOrder) -> Result<MessageEnd<QuicEndpoint, D
             handed_over: 0,
             left: AtomicU64::new(0),
             // The first one has admitted the flow.
-            taken: u64::from(!connects),
+            taken: u64::from(!R::CONNECTS),
         })
     };
-    Ok(MessageEnd::new(end, longest, false, make))
+    MessageEnd::new(end, longest, false, make)
 }
 
 /// Wakes a flow that waits. Its connection stays until the flow is dropped, because messages under

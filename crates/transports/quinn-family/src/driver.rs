@@ -1,20 +1,37 @@
 //! The driver.
 
 use regatta_transport::{Carries, DriverDescriptor, MessageSession, StreamSession};
-use regatta_transport_quic_common::driver::QuicDriver;
+use regatta_transport_quic_common::driver::{QuicDriver, Sessions};
 
-use crate::{datagram::datagrams, endpoint::streams, options::Options, stack};
+use crate::{
+    datagram::datagrams,
+    endpoint::{QuicEndpoint, streams},
+    options::Options,
+    stack,
+};
 
 /// Driver of the stack, on tokio: one current-thread runtime per end.
 pub static DRIVER: QuicDriver = QuicDriver {
     descriptor: &DESCRIPTOR,
-    streams: |order, context| {
-        let endpoint = streams(order)?;
-        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+    streams: Sessions {
+        client: |order, context| {
+            let end = streams(QuicEndpoint::client(order)?);
+            Ok(StreamSession::new(end, order, context)?)
+        },
+        server: |order, context| {
+            let end = streams(QuicEndpoint::server(order)?);
+            Ok(StreamSession::new(end, order, context)?)
+        },
     },
-    datagrams: |order, context| {
-        let endpoint = datagrams(order)?;
-        Ok(Box::new(MessageSession::new(endpoint, order, context)?))
+    datagrams: Sessions {
+        client: |order, context| {
+            let end = datagrams(QuicEndpoint::client(order)?);
+            Ok(MessageSession::new(end, order, context)?)
+        },
+        server: |order, context| {
+            let end = datagrams(QuicEndpoint::server(order)?);
+            Ok(MessageSession::new(end, order, context)?)
+        },
     },
 };
 

@@ -9,9 +9,10 @@ use std::{
 
 use futures_util::FutureExt as _;
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Facts, Handshake, StackFacts, reason};
+use regatta_model::{Facts, Handshake, StackFacts, Warning, reason};
 use regatta_transport::{
-    MonotonicTime, Purpose, Result, TransportError, stop::Stop, stream::Accepted,
+    self as transport, Accepted, Client, MonotonicTime, Purpose, Result, Server, TransportError,
+    stop::Stop,
 };
 use regatta_transport_tls::{HandshakeWatch, uses_tickets};
 use tokio::sync::{Mutex, mpsc};
@@ -23,7 +24,7 @@ use regatta_transport_quic_common::{
     path::{MIN_PAYLOAD_BYTES, Sizes},
 };
 use regatta_transport_sockets::{
-    endpoints::{AdmittingEnd, EndBase, StreamEnd, TrialEnd, check_peer},
+    endpoints::{self, ConnectionRole, EndBase, StreamEnd, check_peer},
     executor::Tokio,
     socket::{self, Counters},
     timer,
@@ -48,25 +49,63 @@ use crate::{
     watch::Watch,
 };
 
-/// End of a trial: its runtime, its socket, its configuration.
-pub struct QuicEndpoint {
+/// End of a trial: its runtime, its socket, and what only its role has.
+pub struct QuicEndpoint<R> {
+    role: R,
     order: TrialOrder,
     stack_runtime: Arc<WatchingRuntime>,
     endpoint: Endpoint,
-    /// Configuration of the connecting end, including its tickets.
-    client: Option<ClientConfig>,
-    /// Configuration of the listening end.
-    server: Option<ServerConfig>,
     handshake: Handshake,
     options: Options,
     needs: Needs,
-    /// Queue of the results of concurrent handshakes at the listening end.
-    done: mpsc::UnboundedSender<Result<Arc<Closer>>>,
-    /// Receiver of the results; each caller that waits for a connection takes the next.
-    next: Mutex<mpsc::UnboundedReceiver<Result<Arc<Closer>>>>,
     pub(crate) shared: Arc<Shared>,
     /// With the runtime of the stack's tasks; the last field, so that it is dropped last.
     base: EndBase,
+}
+
+/// Role of the end that connects: its configuration, including its tickets.
+pub struct Connecting(ClientConfig);
+
+/// Role of the end that listens.
+pub struct Listening {
+    config: ServerConfig,
+    address: SocketAddr,
+    /// Queue of the results of concurrent handshakes.
+    done: mpsc::UnboundedSender<Result<Arc<Closer>>>,
+    /// Receiver of the results; each caller that waits for a connection takes the next.
+    next: Mutex<mpsc::UnboundedReceiver<Result<Arc<Closer>>>>,
+}
+
+impl ConnectionRole for Connecting {
+    const CONNECTS: bool = true;
+}
+
+impl ConnectionRole for Listening {
+    const CONNECTS: bool = false;
+}
+
+/// What an order asks of an end.
+struct Asked {
+    options: Options,
+    needs: Needs,
+    files: Files,
+}
+
+impl Asked {
+    fn of(order: &TrialOrder) -> Result<Self> {
+        let options = Options::read(&order.transport.options);
+        if options.qlog && !stack::LOGS_EVENTS {
+            return Err(TransportError::unsupported(
+                reason::no_qlog(stack::NAME),
+                reason::build_with_qlog(),
+            ));
+        }
+        Ok(Self {
+            needs: Needs::of(order, &options)?,
+            files: Files::new(order, options.common.keylog, options.qlog),
+            options,
+        })
+    }
 }
 
 /// Established connection, or one that can carry early data.
@@ -75,33 +114,52 @@ pub struct Established {
     beginning: Beginning,
 }
 
-impl QuicEndpoint {
-    /// Creates the end of a trial that the order describes; a listening end listens when this
-    /// returns.
+impl QuicEndpoint<Connecting> {
+    /// Creates the end of a trial that connects.
     ///
     /// # Errors
     /// [`TransportError::Unsupported`] for a path with too small packets or a log of events that this build does not
     /// write, [`TransportError::Order`]
     /// for TLS material that cannot be read, [`TransportError::Io`] for a socket that cannot be
     /// opened or a file that cannot be made.
-    pub fn new(order: &TrialOrder) -> Result<Self> {
-        let options = Options::read(&order.transport.options);
-        if options.qlog && !stack::LOGS_EVENTS {
-            return Err(TransportError::unsupported(
-                reason::no_qlog(stack::NAME),
-                reason::build_with_qlog(),
-            ));
-        }
-        let needs = Needs::of(order, &options)?;
-        let sizes = &needs.sizes;
-        let files = Files::new(order, options.common.keylog, options.qlog);
-        let (mut client, mut server) = (None, None);
-        if order.connects() {
-            client = Some(client_config(order, &files, options.crypto)?);
-        } else {
-            server = Some(server_config(order, &files, options.crypto)?);
-        }
+    pub fn client(order: &TrialOrder) -> Result<Self> {
+        let asked = Asked::of(order)?;
+        let config = client_config(order, &asked.files, asked.options.crypto)?;
+        Self::new(order, asked, None, |_| Connecting(config))
+    }
+}
 
+impl QuicEndpoint<Listening> {
+    /// Creates the end of a trial that listens, which it does when this returns.
+    ///
+    /// # Errors
+    /// Those of [`QuicEndpoint::client`].
+    pub fn server(order: &TrialOrder) -> Result<Self> {
+        let asked = Asked::of(order)?;
+        let config = server_config(order, &asked.files, asked.options.crypto)?;
+        let (done, next) = mpsc::unbounded_channel();
+        Self::new(order, asked, Some(config.clone()), |address| Listening {
+            config,
+            address,
+            done,
+            next: Mutex::new(next),
+        })
+    }
+}
+
+impl<R: ConnectionRole> QuicEndpoint<R> {
+    fn new(
+        order: &TrialOrder,
+        asked: Asked,
+        server: Option<ServerConfig>,
+        role: impl FnOnce(SocketAddr) -> R,
+    ) -> Result<Self> {
+        let Asked {
+            options,
+            needs,
+            files,
+        } = asked;
+        let sizes = &needs.sizes;
         let (receive, send) = sizes.socket_buffers_bytes;
         let (socket, buffers) = socket::bind(order.local, order.ports, receive, send)?;
         let drops = Arc::new(Drops::new(
@@ -119,7 +177,7 @@ impl QuicEndpoint {
                 .map_err(io::Error::other)?;
             let endpoint = Endpoint::new_with_abstract_socket(
                 config,
-                server.clone(),
+                server,
                 socket,
                 Arc::<WatchingRuntime>::clone(&stack_runtime),
             )?;
@@ -131,11 +189,10 @@ impl QuicEndpoint {
             .local_addr()
             .map_err(TransportError::io(reason::cannot_read_socket_address()))?;
 
-        let migrate_after = options.migrate_after.filter(|_| order.connects());
+        let migrate_after = options.migrate_after.filter(|_| R::CONNECTS);
         let migration = migrate_after
             .map(|after| Migration::new(after, order.local, *sizes, Arc::clone(&drops)));
         let handshake = order.workload.kind.handshake();
-        let (done, next) = mpsc::unbounded_channel();
         let end = order.role.name();
         let warnings = [buffers.warning(end), files.warning(), needs.warning()];
         let mut facts = options.common.facts(end, sizes, &buffers);
@@ -147,16 +204,12 @@ impl QuicEndpoint {
             receive_packets,
         ));
         Ok(Self {
+            role: role(address),
             order: order.clone(),
             stack_runtime,
             endpoint,
-            client,
-            server,
             handshake,
             options,
-            needs,
-            done,
-            next: Mutex::new(next),
             shared: Arc::new(Shared {
                 end,
                 drops,
@@ -165,9 +218,9 @@ impl QuicEndpoint {
                 sizes: needs.sizes,
                 migration,
             }),
+            needs,
             base: EndBase {
                 runtime,
-                listen_address: (!order.connects()).then_some(address),
                 facts,
                 warnings: warnings.into_iter().flatten().collect(),
             },
@@ -184,7 +237,9 @@ impl QuicEndpoint {
         }
         Ok((Arc::new(transport), watch))
     }
+}
 
+impl QuicEndpoint<Connecting> {
     /// Connects; returns when the handshake is done, or early data can be sent.
     ///
     /// # Errors
@@ -195,10 +250,7 @@ impl QuicEndpoint {
         moment: MonotonicTime,
         stop: &Stop,
     ) -> Result<Established> {
-        let mut client = self
-            .client
-            .clone()
-            .ok_or_else(|| TransportError::order(reason::listening_does_not_connect()))?;
+        let mut client = self.role.0.clone();
         check_peer(&self.order, peer)?;
         let (transport, watch) = self.transport()?;
         client.transport_config(transport);
@@ -251,7 +303,9 @@ impl QuicEndpoint {
             }
         });
     }
+}
 
+impl QuicEndpoint<Listening> {
     /// Begins the handshake of an incoming attempt; its result is queued with the finished
     /// attempts.
     fn begin(&self, incoming: Incoming) -> Result<()> {
@@ -260,19 +314,14 @@ impl QuicEndpoint {
             TransportError::stack(reason::quic_handshake_failed(&from.to_string()))(error)
         };
         let (transport, watch) = self.transport()?;
-        let accepted = match self.server.clone() {
-            Some(mut server) => {
-                server.transport_config(transport);
-                incoming.accept_with(Arc::new(server))
-            }
-            None => incoming.accept(),
-        };
-        let connecting = match accepted {
+        let mut server = self.role.config.clone();
+        server.transport_config(transport);
+        let connecting = match incoming.accept_with(Arc::new(server)) {
             Ok(connecting) if self.handshake == Handshake::EarlyData => connecting.into_0rtt(),
             Ok(connecting) => Err(connecting),
             Err(error) => {
                 // The receiving half is beside it.
-                let _ = self.done.send(Err(failed(error)));
+                let _ = self.role.done.send(Err(failed(error)));
                 return Ok(());
             }
         };
@@ -292,7 +341,7 @@ impl QuicEndpoint {
         handshake: impl Future<Output = Result<Connection>> + Send + 'static,
         watch: Arc<Watch>,
     ) {
-        let done = self.done.clone();
+        let done = self.role.done.clone();
         self.base.runtime.spawn(async move {
             let made = handshake.await;
             // An endpoint that was dropped takes none.
@@ -304,7 +353,10 @@ impl QuicEndpoint {
     ///
     /// # Errors
     /// Errors that make listening impossible.
-    async fn attempted(&self, arrived: &mut (impl FnMut() + Send)) -> Result<Result<Established>> {
+    async fn attempted(
+        &self,
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
+    ) -> Result<Result<Established>> {
         let beginning = match uses_tickets(self.handshake) {
             true => Beginning::Unknown,
             false => Beginning::Full,
@@ -312,14 +364,14 @@ impl QuicEndpoint {
         loop {
             tokio::select! {
                 biased;
-                Some(made) = async { self.next.lock().await.recv().await } => {
+                Some(made) = async { self.role.next.lock().await.recv().await } => {
                     return Ok(made.map(|closer| Established { closer, beginning }));
                 }
                 incoming = self.endpoint.accept() => {
                     let incoming = incoming.ok_or(TransportError::Closed {
                         flow: "QUIC endpoint",
                     })?;
-                    self.accept_or_refuse(incoming, arrived)?;
+                    self.accept_or_refuse(incoming, admit)?;
                 }
             }
         }
@@ -330,13 +382,13 @@ impl QuicEndpoint {
     fn accept_or_refuse(
         &self,
         incoming: Incoming,
-        arrived: &mut (impl FnMut() + Send),
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
     ) -> Result<()> {
         if incoming.remote_address().ip().to_canonical() != self.order.peer.to_canonical() {
             incoming.refuse();
             return Ok(());
         }
-        arrived();
+        admit(&[]);
         if self.handshake == Handshake::Retry && !incoming.remote_address_validated() {
             // One that may not get another Retry has shown the token of another peer.
             if let Err(refused) = incoming.retry() {
@@ -348,24 +400,31 @@ impl QuicEndpoint {
     }
 }
 
-impl Drop for QuicEndpoint {
+impl<R> Drop for QuicEndpoint<R> {
     fn drop(&mut self) {
         self.endpoint.close(DONE, b"done");
         self.base.runtime.send_the_rest();
     }
 }
 
-impl TrialEnd for QuicEndpoint {
-    type Handle = Established;
+impl<R: ConnectionRole> transport::Endpoint for QuicEndpoint<R> {
+    type Connection = Established;
+    type Executor = Tokio;
 
-    fn base(&self) -> &EndBase {
-        &self.base
+    fn executor(&self) -> &Tokio {
+        &self.base.runtime
     }
 
-    fn connect_deadline(&self) -> MonotonicTime {
-        MonotonicTime::now() + self.order.connect_deadline
+    fn facts(&self) -> Facts {
+        self.base.facts.clone()
     }
 
+    fn warnings(&self) -> Vec<Warning> {
+        self.base.warnings.clone()
+    }
+}
+
+impl Client for QuicEndpoint<Connecting> {
     async fn connect(
         &self,
         peer: SocketAddr,
@@ -379,23 +438,29 @@ impl TrialEnd for QuicEndpoint {
         }
         Ok(established)
     }
+}
+
+impl Server for QuicEndpoint<Listening> {
+    fn address(&self) -> SocketAddr {
+        self.role.address
+    }
 
     async fn accept(
         &self,
         moment: MonotonicTime,
         stop: &Stop,
-        arrived: &mut (impl FnMut() + Send),
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
     ) -> Result<Accepted<Established>> {
-        let attempted = stop.unless_raised(self.attempted(arrived));
+        let attempted = stop.unless_raised(self.attempted(admit));
         let made = in_time(moment, reason::connection_of("QUIC"), attempted).await?;
         Ok(made.map_or_else(Accepted::Failed, Accepted::Connection))
     }
 }
 
-impl AdmittingEnd for QuicEndpoint {
+impl endpoints::Incoming for QuicEndpoint<Listening> {
     async fn next(&self) -> Result<Established> {
         loop {
-            if let Ok(established) = self.attempted(&mut || {}).await? {
+            if let Ok(established) = self.attempted(&mut |_| true).await? {
                 return Ok(established);
             }
         }
@@ -409,18 +474,16 @@ impl AdmittingEnd for QuicEndpoint {
     }
 }
 
-/// Creates the end of a trial whose connections carry streams.
-///
-/// # Errors
-/// As [`QuicEndpoint::new`].
-pub fn streams(order: &TrialOrder) -> Result<StreamEnd<QuicEndpoint, QuicConnection>> {
-    let end = QuicEndpoint::new(order)?;
+/// Makes an end whose connections carry streams.
+pub fn streams<R: ConnectionRole>(
+    end: QuicEndpoint<R>,
+) -> StreamEnd<QuicEndpoint<R>, QuicConnection> {
     let shared = Arc::clone(&end.shared);
-    let make = Box::new(move |Established { closer, beginning }, _, stop: &_| {
+    let make = Box::new(move |Established { closer, beginning }, stop: &_| {
         let shared = Arc::clone(&shared);
         Ok(QuicConnection::new(closer, shared, beginning, stop))
     });
-    Ok(StreamEnd { end, make })
+    StreamEnd { end, make }
 }
 
 /// Returns the facts of an end for the comparison of stacks, and of its offloads: the maximum numbers of packets that the

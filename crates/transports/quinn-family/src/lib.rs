@@ -30,4 +30,4 @@ use noq_stack as stack;
 use quinn_stack as stack;
 
 pub use driver::DRIVER;
-pub use endpoint::streams;
+pub use endpoint::{QuicEndpoint, streams};

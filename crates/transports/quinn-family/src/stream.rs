@@ -177,14 +177,14 @@ mod tests {
 
     use regatta_control::Role;
     use regatta_transport::{
-        Executor, Purpose, StreamConnection, StreamEndpoint, stop::Stop, stream::Accepted,
-        testing::order_for,
+        Accepted, Client as _, Endpoint as _, Executor, Purpose, Server as _, StreamConnection,
+        stop::Stop, testing::order_for,
     };
 
     use super::*;
     use crate::{
+        endpoint::{QuicEndpoint, streams},
         options::{Needs, Options},
-        streams,
     };
 
     /// A whole window waits in the stack's buffer before anything is read: a stack that counts
@@ -205,10 +205,10 @@ mod tests {
             .windows
             .stream_bytes as usize;
         let (listening, connecting) = (
-            streams(&receiving).expect("an endpoint"),
-            streams(&order(Role::Sender)).expect("an endpoint"),
+            streams(QuicEndpoint::server(&receiving).expect("an endpoint")),
+            streams(QuicEndpoint::client(&order(Role::Sender)).expect("an endpoint")),
         );
-        let peer = listening.listen_address().expect("an address");
+        let peer = listening.address();
         let (acknowledged, arrived) = tokio::sync::oneshot::channel();
         let (done, finished) = mpsc::channel();
         thread::spawn(move || {
@@ -227,7 +227,7 @@ mod tests {
             let _ = done.send(());
         });
         let read = listening.executor().block_on(async {
-            let accepted = listening.accept(moment, &Stop::new(), &mut || ()).await;
+            let accepted = listening.accept(moment, &Stop::new(), &mut |_| true).await;
             let Ok(Accepted::Connection(connection)) = accepted else {
                 panic!("no connection");
             };

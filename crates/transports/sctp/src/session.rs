@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use regatta_control::TrialOrder;
 use regatta_transport::{
-    Carries, MessageSession, OptionValues, Result, Session, Stop, StreamSession, TrialContext,
-    driver_options, options::TypedOption,
+    Carries, Client, ClientSession, Endpoint, MessageSession, OptionValues, Result, ServerSession,
+    Stop, StreamSession, TrialContext, driver_options, options::TypedOption,
 };
-use regatta_transport_sockets::endpoints::{AdmittingEnd, MessageEnd, StreamEnd};
+use regatta_transport_sockets::endpoints::{Incoming, MessageEnd, StreamEnd};
 
 use crate::{association::Association, connection::SctpConnection, flow::SctpFlow};
 
@@ -40,7 +40,7 @@ pub(crate) const RTO_MAX: TypedOption<Option<Duration>> = TypedOption::new(
 );
 
 /// Returns the definition of the option for the number of streams each way, of which the stack has at most `most`.
-pub(crate) const fn streams(most: u16) -> TypedOption<u16> {
+pub(crate) const fn streams_option(most: u16) -> TypedOption<u16> {
     let help = "streams that each end of an association may open";
     TypedOption::new("streams", "1024", help).within(1..=most as i64)
 }
@@ -67,27 +67,59 @@ pub(crate) fn delivery(options: &OptionValues) -> (String, String) {
     ("sctp.delivery".to_owned(), delivery.to_owned())
 }
 
-/// Makes the session of one end, with flows of messages of at most `longest` bytes if it carries these.
-pub(crate) fn session<A: Association>(
-    end: impl AdmittingEnd<Handle = Arc<A>>,
+/// Makes the session of the end that connects, with flows of messages of at most `longest` bytes if it carries these.
+pub(crate) fn client<A: Association>(
+    end: impl Client<Connection = Arc<A>>,
     longest: usize,
     order: &TrialOrder,
     context: TrialContext,
-) -> Result<Box<dyn Session>> {
+) -> Result<Box<dyn ClientSession>> {
     let side = order.role.name();
-    if carries(&order.transport.options) == Carries::Messages {
-        let make = move |association: Arc<A>, connects, stop: &Stop| {
-            stop.on_stop(&association);
-            SctpFlow::new(association, connects, side, stop)
-        };
-        let end = MessageEnd::new(end, longest, true, make);
-        Ok(Box::new(MessageSession::new(end, order, context)?))
-    } else {
-        let make = Box::new(move |association: Arc<A>, _: bool, stop: &Stop| {
-            stop.on_stop(&association);
-            Ok(SctpConnection::new(association, side))
-        });
-        let end = StreamEnd { end, make };
-        Ok(Box::new(StreamSession::new(end, order, context)?))
+    Ok(match carries(&order.transport.options) {
+        Carries::Messages => {
+            let end = MessageEnd::new(end, longest, true, flow(true, side));
+            MessageSession::new(end, order, context)?
+        }
+        _ => StreamSession::new(streams(end, side), order, context)?,
+    })
+}
+
+/// Makes the session of the end that listens, as [`client`] does.
+pub(crate) fn server<A: Association>(
+    end: impl Incoming<Connection = Arc<A>>,
+    longest: usize,
+    order: &TrialOrder,
+    context: TrialContext,
+) -> Result<Box<dyn ServerSession>> {
+    let side = order.role.name();
+    Ok(match carries(&order.transport.options) {
+        Carries::Messages => {
+            let end = MessageEnd::new(end, longest, true, flow(false, side));
+            MessageSession::new(end, order, context)?
+        }
+        _ => StreamSession::new(streams(end, side), order, context)?,
+    })
+}
+
+/// Returns what makes a flow of messages of an association.
+fn flow<A: Association>(
+    connects: bool,
+    side: &'static str,
+) -> impl Fn(Arc<A>, &Stop) -> Result<SctpFlow<A>> {
+    move |association, stop| {
+        stop.on_stop(&association);
+        SctpFlow::new(association, connects, side, stop)
     }
+}
+
+/// Makes an end whose associations carry streams.
+fn streams<A: Association, E: Endpoint<Connection = Arc<A>>>(
+    end: E,
+    side: &'static str,
+) -> StreamEnd<E, SctpConnection<A>> {
+    let make = Box::new(move |association: Arc<A>, stop: &Stop| {
+        stop.on_stop(&association);
+        Ok(SctpConnection::new(association, side))
+    });
+    StreamEnd { end, make }
 }

@@ -1,4 +1,4 @@
-//! One end of a trial as an endpoint of streams or of messages, for stacks on tokio.
+//! Ends of stacks on tokio, and the ends of streams or of messages that are made of them.
 
 use std::{future::Future, net::SocketAddr};
 
@@ -6,142 +6,99 @@ use futures_util::{FutureExt as _, StreamExt as _, future::BoxFuture, stream::Fu
 use regatta_control::TrialOrder;
 use regatta_model::{Facts, Warning, reason};
 use regatta_transport::{
-    MessageEndpoint, MessageFlow, MonotonicTime, Purpose, Stop, StreamConnection, StreamEndpoint,
-    TransportError, stream::Accepted,
+    Accepted, Client, Endpoint, MessageEndpoint, MessageFlow, MonotonicTime, Purpose, Server, Stop,
+    StreamConnection, TransportError,
 };
 use tokio::sync::Mutex;
 
 use crate::{executor::Tokio, wait::in_time};
 
-/// Parts that every end of a trial has.
+/// Parts that every end has.
 #[derive(Debug)]
 pub struct EndBase {
     /// The runtime that the end's futures run on.
     pub runtime: Tokio,
-    /// The address that the end listens on, if it does.
-    pub listen_address: Option<SocketAddr>,
     /// Facts about the end, by their full names.
     pub facts: Facts,
     /// Warnings for the reader of the results.
     pub warnings: Vec<Warning>,
 }
 
-/// One end of a trial, whose connections can carry streams or messages. A connection is registered with the stop that
-/// belongs to it by [`Make`].
-pub trait TrialEnd: Send + Sync + 'static {
-    /// An established connection.
-    type Handle: Send + Sync + 'static;
+/// Role of an end in the set-up of connections, with what only that role has.
+pub trait ConnectionRole: Send + Sync + 'static {
+    /// Whether the end connects.
+    const CONNECTS: bool;
+}
 
-    /// Returns the parts that every end has.
-    fn base(&self) -> &EndBase;
+/// Role that needs nothing but a socket.
+pub trait SocketRole: ConnectionRole {
+    /// Makes the role of an end whose socket has this address.
+    fn at(address: SocketAddr) -> Self;
+}
 
-    /// Returns the moment until which a flow of messages that begins now has to be connected.
-    fn connect_deadline(&self) -> MonotonicTime;
+/// Role of the end that connects.
+#[derive(Debug)]
+pub struct Connecting;
 
-    /// Connects to the announced peer; returns when the connection can carry data.
-    fn connect(
-        &self,
-        peer: SocketAddr,
-        purpose: Purpose,
-        until: MonotonicTime,
-        stop: &Stop,
-    ) -> impl Future<Output = Result<Self::Handle, TransportError>>;
+/// Role of the end that listens.
+#[derive(Debug)]
+pub struct Listening {
+    /// Address on which it listens.
+    pub address: SocketAddr,
+}
 
-    /// Accepts a connection from the peer, as [`StreamEndpoint::accept`] promises it.
-    fn accept(
-        &self,
-        until: MonotonicTime,
-        stop: &Stop,
-        arrived: &mut (impl FnMut() + Send),
-    ) -> impl Future<Output = Result<Accepted<Self::Handle>, TransportError>>;
+impl ConnectionRole for Connecting {
+    const CONNECTS: bool = true;
+}
 
-    /// Returns facts about the end, by their full names.
-    fn facts(&self) -> Facts {
-        self.base().facts.clone()
+impl SocketRole for Connecting {
+    fn at(_: SocketAddr) -> Self {
+        Self
     }
 }
 
-/// An end whose connections can be accepted by their first message.
-pub trait AdmittingEnd: TrialEnd {
-    /// Waits for the next connection that the peer opens, whether it is established or not. Attempts that failed are
-    /// left out.
-    ///
-    /// # Errors
-    /// The error that makes listening impossible.
-    fn next(&self) -> impl Future<Output = Result<Self::Handle, TransportError>>;
-
-    /// Waits for the next message of a connection that [`AdmittingEnd::next`] returned.
-    ///
-    /// # Errors
-    /// The reason for which the connection has ended before.
-    fn message(
-        handle: &Self::Handle,
-    ) -> impl Future<Output = Result<Vec<u8>, TransportError>> + Send;
+impl ConnectionRole for Listening {
+    const CONNECTS: bool = false;
 }
 
-/// Checks that the end of `order` may connect to `peer`: that it connects at all, and to this host.
+impl SocketRole for Listening {
+    fn at(address: SocketAddr) -> Self {
+        Self { address }
+    }
+}
+
+/// Checks that `peer` is the host that the order announces.
 ///
 /// # Errors
 /// [`TransportError::Order`].
 pub fn check_peer(order: &TrialOrder, peer: SocketAddr) -> Result<(), TransportError> {
     let (ip, announced) = (peer.ip(), order.peer);
-    let what = if !order.connects() {
-        reason::listening_does_not_connect()
-    } else if ip.to_canonical() != announced.to_canonical() {
-        reason::other_peer(&ip.to_string(), &announced.to_string())
-    } else {
-        return Ok(());
-    };
-    Err(TransportError::order(what))
+    match ip.to_canonical() == announced.to_canonical() {
+        true => Ok(()),
+        false => {
+            let what = reason::other_peer(&ip.to_string(), &announced.to_string());
+            Err(TransportError::order(what))
+        }
+    }
 }
 
-/// Maker of what a workload uses from an established connection, which it registers with the stop. The flag is whether
-/// this end has opened the connection.
-pub type Make<H, C> = Box<dyn Fn(H, bool, &Stop) -> Result<C, TransportError> + Send + Sync>;
+/// Maker of what a workload uses from an established connection of a stack, which it registers with the stop.
+pub type Make<H, C> = Box<dyn Fn(H, &Stop) -> Result<C, TransportError> + Send + Sync>;
 
-/// Endpoint of byte streams.
-pub struct StreamEnd<E: TrialEnd, C> {
-    /// The end.
+/// End of byte streams, made of the end of a stack.
+pub struct StreamEnd<E: Endpoint, C> {
+    /// End of the stack.
     pub end: E,
     /// Maker of the connections.
-    pub make: Make<E::Handle, C>,
+    pub make: Make<E::Connection, C>,
 }
 
-impl<E: TrialEnd, C: StreamConnection + 'static> StreamEndpoint for StreamEnd<E, C> {
+impl<E: Endpoint<Connection: 'static>, C: StreamConnection + 'static> Endpoint for StreamEnd<E, C> {
     type Connection = C;
-    type Executor = Tokio;
+    type Executor = E::Executor;
 
-    fn executor(&self) -> &Tokio {
-        &self.end.base().runtime
-    }
-
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.end.base().listen_address
-    }
-
-    async fn connect(
-        &self,
-        peer: SocketAddr,
-        purpose: Purpose,
-        until: MonotonicTime,
-        stop: &Stop,
-    ) -> Result<C, TransportError> {
-        let handle = self.end.connect(peer, purpose, until, stop).await?;
-        (self.make)(handle, true, stop)
-    }
-
-    async fn accept(
-        &self,
-        until: MonotonicTime,
-        stop: &Stop,
-        arrived: &mut (impl FnMut() + Send),
-    ) -> Result<Accepted<C>, TransportError> {
-        Ok(match self.end.accept(until, stop, arrived).await? {
-            Accepted::Connection(handle) => {
-                (self.make)(handle, false, stop).map_or_else(Accepted::Failed, Accepted::Connection)
-            }
-            Accepted::Failed(error) => Accepted::Failed(error),
-        })
+    fn executor(&self) -> &E::Executor {
+        self.end.executor()
     }
 
     fn facts(&self) -> Facts {
@@ -149,31 +106,78 @@ impl<E: TrialEnd, C: StreamConnection + 'static> StreamEndpoint for StreamEnd<E,
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        self.end.base().warnings.clone()
+        self.end.warnings()
     }
+}
+
+impl<E: Client<Connection: 'static>, C: StreamConnection + 'static> Client for StreamEnd<E, C> {
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        purpose: Purpose,
+        until: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<C, TransportError> {
+        let connection = self.end.connect(peer, purpose, until, stop).await?;
+        (self.make)(connection, stop)
+    }
+}
+
+impl<E: Server<Connection: 'static>, C: StreamConnection + 'static> Server for StreamEnd<E, C> {
+    fn address(&self) -> SocketAddr {
+        self.end.address()
+    }
+
+    async fn accept(
+        &self,
+        until: MonotonicTime,
+        stop: &Stop,
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
+    ) -> Result<Accepted<C>, TransportError> {
+        let accepted = self.end.accept(until, stop, admit).await?;
+        Ok(accepted.and_then(|connection| (self.make)(connection, stop)))
+    }
+}
+
+/// End of a stack that listens, whose connections can be accepted by their first message.
+pub trait Incoming: Server<Connection: Send + Sync + 'static> {
+    /// Waits for the next connection that the peer opens, whether it is established or not. Attempts that failed are
+    /// left out.
+    ///
+    /// # Errors
+    /// The error that makes listening impossible.
+    fn next(&self) -> impl Future<Output = Result<Self::Connection, TransportError>>;
+
+    /// Waits for the next message of a connection that [`Incoming::next`] returned.
+    ///
+    /// # Errors
+    /// The reason for which the connection has ended before.
+    fn message(
+        connection: &Self::Connection,
+    ) -> impl Future<Output = Result<Vec<u8>, TransportError>> + Send;
 }
 
 /// Connections of which no message was admitted, each with the wait for its next message.
 type Unclaimed<H> = FuturesUnordered<BoxFuture<'static, (H, Result<Vec<u8>, TransportError>)>>;
 
-/// Endpoint of messages.
-pub struct MessageEnd<E: TrialEnd, F> {
-    /// Before the end, so that its connections are dropped first.
-    unclaimed: Mutex<Unclaimed<E::Handle>>,
+/// End of messages, made of the end of a stack.
+pub struct MessageEnd<E: Endpoint, F> {
+    /// Before the end, so that its connections are dropped first. At a client there are none.
+    unclaimed: Mutex<Unclaimed<E::Connection>>,
     pub(crate) end: E,
     longest: usize,
     reliable: bool,
-    make: Make<E::Handle, F>,
+    make: Make<E::Connection, F>,
 }
 
-impl<E: AdmittingEnd, F> MessageEnd<E, F> {
-    /// Makes an endpoint of an end for messages of at most `longest` bytes; `reliable` is whether every message arrives,
+impl<E: Endpoint, F> MessageEnd<E, F> {
+    /// Makes an end for messages of at most `longest` bytes; `reliable` is whether every message arrives,
     /// or the flow fails.
     pub fn new(
         end: E,
         longest: usize,
         reliable: bool,
-        make: impl Fn(E::Handle, bool, &Stop) -> Result<F, TransportError> + Send + Sync + 'static,
+        make: impl Fn(E::Connection, &Stop) -> Result<F, TransportError> + Send + Sync + 'static,
     ) -> Self {
         Self {
             unclaimed: Mutex::default(),
@@ -183,17 +187,19 @@ impl<E: AdmittingEnd, F> MessageEnd<E, F> {
             make: Box::new(make),
         }
     }
+}
 
+impl<E: Incoming, F> MessageEnd<E, F> {
     /// Waits for a connection whose first message `admit` accepts. Other messages are dropped, as are connections that
     /// end before.
     pub(crate) async fn admitted(
         &self,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<E::Handle, TransportError> {
-        let first = |handle: E::Handle| {
+    ) -> Result<E::Connection, TransportError> {
+        let first = |connection: E::Connection| {
             let message = async move {
-                let message = E::message(&handle).await;
-                (handle, message)
+                let message = E::message(&connection).await;
+                (connection, message)
             };
             message.boxed()
         };
@@ -202,29 +208,39 @@ impl<E: AdmittingEnd, F> MessageEnd<E, F> {
         loop {
             tokio::select! {
                 biased;
-                Some((handle, message)) = unclaimed.next() => match message {
-                    Ok(message) if admit(&message) => return Ok(handle),
-                    Ok(_) => unclaimed.push(first(handle)),
+                Some((connection, message)) = unclaimed.next() => match message {
+                    Ok(message) if admit(&message) => return Ok(connection),
+                    Ok(_) => unclaimed.push(first(connection)),
                     Err(_) => {}
                 },
-                handle = self.end.next() => unclaimed.push(first(handle?)),
+                connection = self.end.next() => unclaimed.push(first(connection?)),
             }
         }
     }
 }
 
-impl<E: AdmittingEnd, F: MessageFlow + 'static> MessageEndpoint for MessageEnd<E, F> {
-    type Flow = F;
-    type Executor = Tokio;
+impl<E: Endpoint<Connection: Send + Sync + 'static>, F: MessageFlow + 'static> Endpoint
+    for MessageEnd<E, F>
+{
+    type Connection = F;
+    type Executor = E::Executor;
 
-    fn executor(&self) -> &Tokio {
-        &self.end.base().runtime
+    fn executor(&self) -> &E::Executor {
+        self.end.executor()
     }
 
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.end.base().listen_address
+    fn facts(&self) -> Facts {
+        self.end.facts()
     }
 
+    fn warnings(&self) -> Vec<Warning> {
+        self.end.warnings()
+    }
+}
+
+impl<E: Endpoint<Connection: Send + Sync + 'static>, F: MessageFlow + 'static> MessageEndpoint
+    for MessageEnd<E, F>
+{
     fn longest_message(&self) -> usize {
         self.longest
     }
@@ -232,16 +248,26 @@ impl<E: AdmittingEnd, F: MessageFlow + 'static> MessageEndpoint for MessageEnd<E
     fn reliable(&self) -> bool {
         self.reliable
     }
+}
 
+impl<E: Client<Connection: Send + Sync + 'static>, F: MessageFlow + 'static> Client
+    for MessageEnd<E, F>
+{
     async fn connect(
         &self,
         peer: SocketAddr,
         purpose: Purpose,
+        until: MonotonicTime,
         stop: &Stop,
     ) -> Result<F, TransportError> {
-        let until = self.end.connect_deadline();
-        let handle = self.end.connect(peer, purpose, until, stop).await?;
-        (self.make)(handle, true, stop)
+        let connection = self.end.connect(peer, purpose, until, stop).await?;
+        (self.make)(connection, stop)
+    }
+}
+
+impl<E: Incoming, F: MessageFlow + 'static> Server for MessageEnd<E, F> {
+    fn address(&self) -> SocketAddr {
+        self.end.address()
     }
 
     async fn accept(
@@ -249,29 +275,17 @@ impl<E: AdmittingEnd, F: MessageFlow + 'static> MessageEndpoint for MessageEnd<E
         until: MonotonicTime,
         stop: &Stop,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<F, TransportError> {
+    ) -> Result<Accepted<F>, TransportError> {
         let admitted = async {
             loop {
-                let handle = self.admitted(admit).await?;
+                let connection = self.admitted(admit).await?;
                 // One that has failed meanwhile is left out, as one that failed before its first message.
-                if let Ok(flow) = (self.make)(handle, false, stop) {
-                    return Ok(flow);
+                if let Ok(flow) = (self.make)(connection, stop) {
+                    return Ok(Accepted::Connection(flow));
                 }
             }
         };
-        in_time(
-            until,
-            reason::opening_of_flow(),
-            stop.unless_raised(admitted),
-        )
-        .await
-    }
-
-    fn facts(&self) -> Facts {
-        self.end.facts()
-    }
-
-    fn warnings(&self, _message_bytes: usize) -> Vec<Warning> {
-        self.end.base().warnings.clone()
+        let what = reason::opening_of_flow();
+        in_time(until, what, stop.unless_raised(admitted)).await
     }
 }

@@ -3,8 +3,8 @@
 use regatta_control::TrialOrder;
 use regatta_model::{Handshake, metric::id};
 use regatta_transport::{
-    Driver, DriverDescriptor, OptionValues, Result, Session, StreamSession, TrialContext,
-    Unsupported,
+    ClientSession, Driver, DriverDescriptor, OptionValues, Result, ServerSession, StreamSession,
+    TrialContext, Unsupported,
 };
 
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     layer::Layer,
     mptcp,
     settings::{MultipathOptions, SocketOptions, TlsOptions, check_congestion_control},
+    sockets::Sockets,
     tls::{EarlyStream, RecordStream, Tls},
 };
 
@@ -23,8 +24,10 @@ pub(crate) struct KernelTcp {
     descriptor: &'static DriverDescriptor,
     /// Check of this host, beside that of its congestion controls.
     supported: fn() -> Result<(), Unsupported>,
-    /// Maker of one end of one trial.
-    prepare: fn(&TrialOrder, TrialContext) -> Result<Box<dyn Session>>,
+    /// Layer of one end between its sockets and its streams.
+    layer: fn(&TrialOrder) -> Result<Layer>,
+    /// Whether the sockets are those of MPTCP.
+    multipath: bool,
 }
 
 /// Metrics of the kernel's TCP: the usual ones, and its time-outs.
@@ -54,10 +57,8 @@ pub(crate) static TCP: KernelTcp = KernelTcp {
         ..DriverDescriptor::PLAIN
     },
     supported: || Ok(()),
-    prepare: |order, context| {
-        let endpoint = Endpoint::new(order, Layer::Plain)?;
-        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
-    },
+    layer: |_| Ok(Layer::Plain),
+    multipath: false,
 };
 
 /// Driver of TCP with TLS 1.3 on top.
@@ -76,14 +77,11 @@ pub(crate) static TCP_TLS: KernelTcp = KernelTcp {
         ..DriverDescriptor::PLAIN
     },
     supported: || Ok(()),
-    prepare: |order, context| {
-        let layer = match order.workload.kind.handshake() {
-            Handshake::EarlyData => Layer::Early(Tls::new(order, EarlyStream::open)?),
-            _ => Layer::Records(Tls::new(order, RecordStream::open)?),
-        };
-        let endpoint = Endpoint::new(order, layer)?;
-        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
+    layer: |order| match order.workload.kind.handshake() {
+        Handshake::EarlyData => Tls::new(order, EarlyStream::open).map(Layer::Early),
+        _ => Tls::new(order, RecordStream::open).map(Layer::Records),
     },
+    multipath: false,
 };
 
 /// Driver of TCP over several paths.
@@ -99,11 +97,8 @@ pub(crate) static MPTCP: KernelTcp = KernelTcp {
         ..DriverDescriptor::PLAIN
     },
     supported: mptcp::supported,
-    prepare: |order, context| {
-        let options = MultipathOptions::read(&order.transport.options);
-        let endpoint = Endpoint::multipath(order, options.subflow_down_after, Layer::Plain)?;
-        Ok(Box::new(StreamSession::new(endpoint, order, context)?))
-    },
+    layer: |_| Ok(Layer::Plain),
+    multipath: true,
 };
 
 impl Driver for KernelTcp {
@@ -116,10 +111,32 @@ impl Driver for KernelTcp {
         check_congestion_control(options)
     }
 
-    fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>> {
+    fn client(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ClientSession>> {
+        let sockets = self.sockets(order)?;
+        let endpoint = match self.multipath {
+            true => {
+                let options = MultipathOptions::read(&order.transport.options);
+                Endpoint::multipath(order, sockets, options.subflow_down_after)?
+            }
+            false => Endpoint::client(order, sockets, (self.layer)(order)?),
+        };
+        Ok(StreamSession::new(endpoint, order, context)?)
+    }
+
+    fn server(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ServerSession>> {
+        let endpoint = Endpoint::server(order, self.sockets(order)?, (self.layer)(order)?)?;
+        Ok(StreamSession::new(endpoint, order, context)?)
+    }
+}
+
+impl KernelTcp {
+    /// Makes the sockets of an order that this host can carry out.
+    fn sockets(&self, order: &TrialOrder) -> Result<Sockets> {
         self.check_options(&order.transport.options)?;
         self.supported(&order.transport.options)?;
-        (self.prepare)(order, context)
+        let mut sockets = Sockets::new(order);
+        sockets.multipath = self.multipath;
+        Ok(sockets)
     }
 }
 

@@ -11,8 +11,8 @@ use std::{
 use regatta_control::TrialOrder;
 use regatta_model::{Facts, Warning, reason, warning};
 use regatta_transport::{
-    Blocking, MonotonicTime, Purpose, Result, Stop, StreamConnection as _, StreamEndpoint,
-    TransportError, stream::Accepted, wait,
+    self as transport, Accepted, Blocking, Client, MonotonicTime, Purpose, Result, Server, Stop,
+    StreamConnection as _, TransportError, wait,
 };
 use socket2::Socket;
 
@@ -28,64 +28,70 @@ use crate::{
 /// Maximum duration of the layer's handshake on an accepted connection.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
-/// One end of a trial over TCP.
-pub struct Endpoint {
+/// One end of a trial over TCP, with what only its role has.
+pub struct Endpoint<R> {
     layer: Layer,
     /// `sender` or `receiver`.
     end: &'static str,
-    peer: IpAddr,
     sockets: Sockets,
-    listener: Option<(Socket, SocketAddr)>,
     warnings: Vec<Warning>,
-    /// At the connecting end of MPTCP, the addresses of further subflows.
+    role: R,
+}
+
+/// Role of the end that connects.
+pub struct Connecting {
+    /// Addresses of further subflows of MPTCP.
     paths: Option<Arc<Paths>>,
     /// Time after the transfer's connection at which these are removed.
     down_after: Option<Duration>,
 }
 
-impl Endpoint {
-    /// Makes an endpoint; at a server it listens when this returns.
-    pub(crate) fn new(order: &TrialOrder, layer: Layer) -> Result<Self> {
-        Self::with(Sockets::new(order), order, layer)
+/// Role of the end that listens.
+pub struct Listening {
+    peer: IpAddr,
+    listener: Socket,
+    address: SocketAddr,
+}
+
+impl Endpoint<Connecting> {
+    /// Makes the end that connects.
+    pub(crate) fn client(order: &TrialOrder, sockets: Sockets, layer: Layer) -> Self {
+        let role = Connecting {
+            paths: None,
+            down_after: None,
+        };
+        Self::new(order, sockets, layer, role)
     }
 
-    /// Makes an endpoint of MPTCP, with a subflow from each further address of this end's
-    /// interface.
+    /// Makes the end that connects over MPTCP, with a subflow from each further address of this end's interface.
     pub(crate) fn multipath(
         order: &TrialOrder,
+        sockets: Sockets,
         down_after: Option<Duration>,
-        layer: Layer,
     ) -> Result<Self> {
-        let mut sockets = Sockets::new(order);
-        sockets.multipath = true;
-        let mut endpoint = Self::with(sockets, order, layer)?;
-        endpoint.down_after = down_after;
-        if !order.connects() {
-            return Ok(endpoint);
-        }
+        let mut endpoint = Self::client(order, sockets, Layer::Plain);
+        endpoint.role.down_after = down_after;
         let local = order.local;
         let addresses = mptcp::further_addresses(local);
         if addresses.is_empty() {
             let warning = warning::mptcp_one_path(&local.to_string());
             endpoint.warnings.push(warning);
         } else {
-            endpoint.paths = Some(Paths::add(&addresses)?);
+            endpoint.role.paths = Some(Paths::add(&addresses)?);
         }
         Ok(endpoint)
     }
+}
 
-    fn with(sockets: Sockets, order: &TrialOrder, layer: Layer) -> Result<Self> {
-        let listens = !order.connects();
-        Ok(Self {
+impl<R> Endpoint<R> {
+    fn new(order: &TrialOrder, sockets: Sockets, layer: Layer, role: R) -> Self {
+        Self {
             layer,
             end: order.role.name(),
-            peer: order.peer,
-            listener: listens.then(|| sockets.listen()).transpose()?,
             warnings: sockets.warnings(),
             sockets,
-            paths: None,
-            down_after: None,
-        })
+            role,
+        }
     }
 
     fn connection(
@@ -97,13 +103,25 @@ impl Endpoint {
         facts.extend(self.layer.facts(self.end));
         Connection::new(socket, layered, self.end, facts, self.sockets.multipath)
     }
+}
+
+impl Endpoint<Listening> {
+    /// Makes the end that listens, which it does when this returns.
+    pub(crate) fn server(order: &TrialOrder, sockets: Sockets, layer: Layer) -> Result<Self> {
+        let (listener, address) = sockets.listen()?;
+        let role = Listening {
+            peer: order.peer,
+            listener,
+            address,
+        };
+        Ok(Self::new(order, sockets, layer, role))
+    }
 
     /// Accepts a pending connection; `None` if that was closed again, or is not of the announced peer.
-    fn admit(
+    fn accept_pending(
         &self,
-        listener: &Socket,
         stop: &Stop,
-        arrived: &mut impl FnMut(),
+        admit: &mut impl FnMut(&[u8]) -> bool,
     ) -> Result<Option<Accepted<Connection<Stream>>>> {
         let failed = || TransportError::io(reason::cannot_accept());
         let nobody = [
@@ -111,15 +129,15 @@ impl Endpoint {
             io::ErrorKind::ConnectionAborted,
             io::ErrorKind::Interrupted,
         ];
-        let (socket, address) = match listener.accept() {
+        let (socket, address) = match self.role.listener.accept() {
             Ok(accepted) => accepted,
             Err(error) if nobody.contains(&error.kind()) => return Ok(None),
             Err(error) => return Err(failed()(error)),
         };
-        if address.as_socket().map(|address| address.ip()) != Some(self.peer) {
+        if address.as_socket().map(|address| address.ip()) != Some(self.role.peer) {
             return Ok(None);
         }
-        arrived();
+        admit(&[]);
         let socket = Arc::new(Connected(socket));
         stop.on_stop(&socket);
         // Before a handshake of TLS, which moves the congestion window.
@@ -142,7 +160,7 @@ impl Endpoint {
     }
 }
 
-impl StreamEndpoint for Endpoint {
+impl<R: Send + Sync + 'static> transport::Endpoint for Endpoint<R> {
     type Connection = Connection<Stream>;
     type Executor = Blocking;
 
@@ -150,10 +168,12 @@ impl StreamEndpoint for Endpoint {
         &Blocking
     }
 
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.listener.as_ref().map(|(_, address)| *address)
+    fn warnings(&self) -> Vec<Warning> {
+        self.warnings.clone()
     }
+}
 
+impl Client for Endpoint<Connecting> {
     async fn connect(
         &self,
         peer: SocketAddr,
@@ -175,28 +195,28 @@ impl StreamEndpoint for Endpoint {
         if purpose != Purpose::Transfer {
             connection.lift_rate();
         }
-        if let (Some(paths), Some(time)) = (&self.paths, self.down_after)
+        if let (Some(paths), Some(time)) = (&self.role.paths, self.role.down_after)
             && purpose == Purpose::Transfer
         {
             paths.take_down_after(time, stop);
         }
         Ok(connection)
     }
+}
+
+impl Server for Endpoint<Listening> {
+    fn address(&self) -> SocketAddr {
+        self.role.address
+    }
 
     async fn accept(
         &self,
         until: MonotonicTime,
         stop: &Stop,
-        arrived: &mut (impl FnMut() + Send),
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
     ) -> Result<Accepted<Self::Connection>> {
-        let Some((listener, _)) = &self.listener else {
-            return Err(TransportError::protocol(reason::sender_does_not_listen()));
-        };
-        let mut admit = || self.admit(listener, stop, arrived);
-        wait::for_next(listener, reason::connection(), until, stop, &mut admit)
-    }
-
-    fn warnings(&self) -> Vec<Warning> {
-        self.warnings.clone()
+        let mut accept = || self.accept_pending(stop, admit);
+        let listener = &self.role.listener;
+        wait::for_next(listener, reason::connection(), until, stop, &mut accept)
     }
 }

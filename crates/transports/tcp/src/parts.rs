@@ -7,6 +7,7 @@ use regatta_transport::Result;
 use crate::{endpoint::Endpoint, layer::Layer};
 
 pub use crate::{
+    endpoint::{Connecting, Listening},
     info::sample,
     settings::{SocketOptions, check_congestion_control as supported},
     socket::abort,
@@ -14,12 +15,18 @@ pub use crate::{
 };
 
 /// One end of plain TCP connections.
-pub type PlainEndpoint = Endpoint;
+pub type PlainEndpoint<R> = Endpoint<R>;
 
-/// Makes an endpoint that is set up by the options; at a server it listens when this returns.
+/// Makes the end that connects, set up by the options.
+#[must_use]
+pub fn client(order: &TrialOrder) -> PlainEndpoint<Connecting> {
+    Endpoint::client(order, Settings::new(order), Layer::Plain)
+}
+
+/// Makes the end that listens, set up by the options; it listens when this returns.
 ///
 /// # Errors
 /// Any error of the setup.
-pub fn plain(order: &TrialOrder) -> Result<PlainEndpoint> {
-    Endpoint::new(order, Layer::Plain)
+pub fn server(order: &TrialOrder) -> Result<PlainEndpoint<Listening>> {
+    Endpoint::server(order, Settings::new(order), Layer::Plain)
 }

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 use regatta_control::TrialOrder;
 use regatta_model::{BitRate, Facts, StackFacts, Text, Warning, fact, reason, stack};
 use regatta_transport::{
-    Blocking, MessageEndpoint, MonotonicTime, Purpose, Result, Stop, TransportError, wait,
+    self as transport, Accepted, Blocking, Client, MessageEndpoint, MonotonicTime, Purpose, Result,
+    Server, Stop, wait,
 };
 
 use crate::{
@@ -18,23 +19,59 @@ use crate::{
     sockets::{self, Listener},
 };
 
-/// One end of a trial over UDP.
-pub(crate) struct Endpoint {
+/// One end of a trial over UDP; `R` is [`Connecting`] or its [`Listener`].
+pub(crate) struct Endpoint<R> {
     order: TrialOrder,
     options: Options,
-    listener: Option<Listener>,
+    role: R,
 }
 
-impl Endpoint {
-    /// Makes an endpoint; at a server it listens when this returns.
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
-        let listens = !order.connects();
-        let listener = listens.then(|| Listener::new(order)).transpose()?;
-        Ok(Self {
+/// Role of the end that connects.
+pub(crate) struct Connecting;
+
+impl Endpoint<Connecting> {
+    /// Makes the end that connects.
+    pub(crate) fn client(order: &TrialOrder) -> Self {
+        Self::new(order, Connecting)
+    }
+}
+
+impl Endpoint<Listener> {
+    /// Makes the end that listens, which it does when this returns.
+    pub(crate) fn server(order: &TrialOrder) -> Result<Self> {
+        Ok(Self::new(order, Listener::new(order)?))
+    }
+
+    /// Makes a flow for the sender of a datagram, if it is admitted.
+    fn admit(
+        &self,
+        (from, datagram): (SocketAddr, &[u8]),
+        stop: &Stop,
+        admit: &mut impl FnMut(&[u8]) -> bool,
+    ) -> Result<Option<Flow>> {
+        let (message, framing) = match Frame::decode(datagram) {
+            _ if !self.is_framed() => (datagram, None),
+            Some(frame) if frame.kind == Kind::Conn => {
+                let framing = Framing::accepting(self.order.role, frame);
+                (frame.message, Some(framing))
+            }
+            // Late, of a flow that has ended.
+            Some(_) => return Ok(None),
+            // Whoever it is counts it as refused.
+            None => ([].as_slice(), None),
+        };
+        let flow = || self.flow(Some(&self.role), from, framing, stop);
+        admit(message).then(flow).transpose()
+    }
+}
+
+impl<R> Endpoint<R> {
+    fn new(order: &TrialOrder, role: R) -> Self {
+        Self {
             options: Options::read(&order.transport.options),
             order: order.clone(),
-            listener,
-        })
+            role,
+        }
     }
 
     fn is_framed(&self) -> bool {
@@ -88,53 +125,55 @@ impl Endpoint {
         facts
     }
 
-    /// Makes a flow for the sender of a datagram, if it is admitted.
-    fn admit(
-        &self,
-        listener: &Listener,
-        (from, datagram): (SocketAddr, &[u8]),
-        stop: &Stop,
-        admit: &mut impl FnMut(&[u8]) -> bool,
-    ) -> Result<Option<Flow>> {
-        let (message, framing) = match Frame::decode(datagram) {
-            _ if !self.is_framed() => (datagram, None),
-            Some(frame) if frame.kind == Kind::Conn => {
-                let framing = Framing::accepting(self.order.role, frame);
-                (frame.message, Some(framing))
-            }
-            // Late, of a flow that has ended.
-            Some(_) => return Ok(None),
-            // Whoever it is counts it as refused.
-            None => ([].as_slice(), None),
-        };
-        let flow = || self.flow(Some(listener), from, framing, stop);
-        admit(message).then(flow).transpose()
+    /// Returns the rate of the transfer's messages, in bits per second.
+    fn pace(&self) -> Option<u64> {
+        Some(self.options.rate?.0)
     }
 }
 
-impl MessageEndpoint for Endpoint {
-    type Flow = Flow;
+impl<R: Send + Sync + 'static> transport::Endpoint for Endpoint<R> {
+    type Connection = Flow;
     type Executor = Blocking;
 
     fn executor(&self) -> &Blocking {
         &Blocking
     }
 
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.listener.as_ref().map(Listener::address)
+    fn warnings(&self) -> Vec<Warning> {
+        let (message, _) = self.order.workload.kind.largest_message();
+        let message = usize::try_from(message.0).unwrap_or(usize::MAX);
+        let (header, largest) = (self.frame_header(), packets::largest(&self.order));
+        let warning = packets::fragmentation(message, header, largest, self.order.local);
+        warning.into_iter().collect()
     }
+}
 
+impl<R: Send + Sync + 'static> MessageEndpoint for Endpoint<R> {
     fn longest_message(&self) -> usize {
         LONGEST_PAYLOAD - self.frame_header()
     }
 
     fn pace(&self) -> Option<u64> {
-        Some(self.options.rate?.0)
+        self.pace()
     }
+}
 
-    async fn connect(&self, peer: SocketAddr, purpose: Purpose, stop: &Stop) -> Result<Flow> {
+impl Client for Endpoint<Connecting> {
+    async fn connect(
+        &self,
+        peer: SocketAddr,
+        purpose: Purpose,
+        _: MonotonicTime,
+        stop: &Stop,
+    ) -> Result<Flow> {
         let framing = || Framing::connecting(self.order.role, purpose);
         self.flow(None, peer, self.is_framed().then(framing), stop)
+    }
+}
+
+impl Server for Endpoint<Listener> {
+    fn address(&self) -> SocketAddr {
+        self.role.address()
     }
 
     async fn accept(
@@ -142,27 +181,11 @@ impl MessageEndpoint for Endpoint {
         until: MonotonicTime,
         stop: &Stop,
         admit: &mut (impl FnMut(&[u8]) -> bool + Send),
-    ) -> Result<Flow> {
-        let Some(listener) = &self.listener else {
-            return Err(TransportError::protocol(
-                reason::connecting_does_not_listen(),
-            ));
-        };
-        wait::for_next(
-            listener,
-            reason::opening_of_flow(),
-            until,
-            stop,
-            &mut || {
-                listener.take(|from, datagram| self.admit(listener, (from, datagram), stop, admit))
-            },
-        )
-    }
-
-    fn warnings(&self, message_bytes: usize) -> Vec<Warning> {
-        let (header, largest) = (self.frame_header(), packets::largest(&self.order));
-        let warning = packets::fragmentation(message_bytes, header, largest, self.order.local);
-        warning.into_iter().collect()
+    ) -> Result<Accepted<Flow>> {
+        let listener = &self.role;
+        let mut next = || listener.take(|from, datagram| self.admit((from, datagram), stop, admit));
+        let flow = wait::for_next(listener, reason::opening_of_flow(), until, stop, &mut next);
+        flow.map(Accepted::Connection)
     }
 }
 
@@ -170,14 +193,14 @@ impl MessageEndpoint for Endpoint {
 mod tests {
     use regatta_control::Role;
     use regatta_model::OptionValue;
-    use regatta_transport::testing;
+    use regatta_transport::{Endpoint as _, testing};
 
     use super::*;
 
-    fn endpoint(mtu: u32) -> Endpoint {
-        let mut order = testing::order_for(Role::Sender, "udp", 1, 1);
-        order.path.mtu_bytes = mtu;
-        Endpoint::new(&order).expect("an endpoint")
+    fn endpoint(message: u64) -> Endpoint<Connecting> {
+        let mut order = testing::order_for(Role::Sender, "udp", message, message);
+        order.path.mtu_bytes = 1500;
+        Endpoint::client(&order)
     }
 
     #[test]
@@ -185,7 +208,7 @@ mod tests {
         let mut order = testing::order_for(Role::Sender, "udp", 1, 1);
         let dscp = ("dscp".to_owned(), OptionValue::Number(46));
         order.transport.options = [dscp].into();
-        let endpoint = Endpoint::new(&order).expect("an endpoint");
+        let endpoint = Endpoint::client(&order);
         let peer = SocketAddr::new(order.local, 9);
         let opened = sockets::connect(&endpoint.order, None, peer).expect("a socket");
         assert_eq!(opened.socket.tos_v4().expect("a field"), 46 << 2);
@@ -193,11 +216,10 @@ mod tests {
 
     #[test]
     fn ip_fragments_are_counted() {
-        let endpoint = endpoint(1500);
-        assert!(endpoint.warnings(1472).is_empty());
+        assert!(endpoint(1472).warnings().is_empty());
         // 1473 + 8 bytes in fragments of 1480; 10 000 + 8 of them in seven.
         for (message, fragments) in [(1473, 2), (10_000, 7), (65_507, 45)] {
-            let warning = &endpoint.warnings(message)[0];
+            let warning = &endpoint(message).warnings()[0];
             assert!(
                 warning
                     .message

@@ -12,8 +12,8 @@ mod sockets;
 use regatta_control::TrialOrder;
 use regatta_model::{BitRate, Bytes};
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, MessageSession, OptionValues, Result, Session, TrialContext,
-    driver_options,
+    Carries, ClientSession, Driver, DriverDescriptor, MessageSession, OptionValues, Result,
+    ServerSession, TrialContext, driver_options,
     options::{Choice, DSCP, saturating_usize},
 };
 use strum::{EnumString, VariantNames};
@@ -108,9 +108,15 @@ impl Driver for Udp {
         Options::read(options).rate.is_none()
     }
 
-    fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>> {
+    fn client(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ClientSession>> {
         self.check_options(&order.transport.options)?;
-        let endpoint = Endpoint::new(order)?;
-        Ok(Box::new(MessageSession::new(endpoint, order, context)?))
+        let endpoint = Endpoint::client(order);
+        Ok(MessageSession::new(endpoint, order, context)?)
+    }
+
+    fn server(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ServerSession>> {
+        self.check_options(&order.transport.options)?;
+        let endpoint = Endpoint::server(order)?;
+        Ok(MessageSession::new(endpoint, order, context)?)
     }
 }

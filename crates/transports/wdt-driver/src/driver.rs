@@ -2,8 +2,8 @@
 
 use regatta_control::TrialOrder;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, OptionValues, Result, Session, TransferSession,
-    TrialContext, Unsupported,
+    Carries, ClientSession, Driver, DriverDescriptor, OptionValues, Result, ServerSession,
+    TransferSession, TrialContext, Unsupported,
 };
 use regatta_transport_tcp::parts;
 
@@ -34,13 +34,25 @@ impl Driver for Wdt {
         parts::supported(options)
     }
 
-    fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>> {
+    fn client(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ClientSession>> {
+        let endpoint = Endpoint::sender(order, self.options(order)?);
+        Ok(TransferSession::new(endpoint, order, context)?)
+    }
+
+    fn server(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ServerSession>> {
+        let endpoint = Endpoint::receiver(order, self.options(order)?)?;
+        Ok(TransferSession::new(endpoint, order, context)?)
+    }
+}
+
+impl Wdt {
+    /// Reads the options of an order that this host can carry out.
+    fn options(&self, order: &TrialOrder) -> Result<Options> {
         let options = &order.transport.options;
         self.check_options(options)?;
         self.applicable(options, &order.workload.kind)?;
         self.supported(options)?;
-        let endpoint = Endpoint::new(order, Options::read(options))?;
-        Ok(Box::new(TransferSession::new(endpoint, order, context)?))
+        Ok(Options::read(options))
     }
 }
 

@@ -14,10 +14,10 @@ use regatta_model::{
     Facts, PortRange, Warning, phrase, reason, units::signed_nanoseconds, warning,
 };
 use regatta_transport::{
-    MonotonicTime, Result, Stop, TransferEndpoint, TransportError,
+    FileReceiver, FileSender, MonotonicTime, Result, Stop, TransferEndpoint, TransportError,
     transfer::{Connections, Incoming, Outgoing},
 };
-use regatta_transport_tcp::parts::{self, PlainEndpoint, Settings};
+use regatta_transport_tcp::parts::{self, Connecting, Listening, PlainEndpoint, Settings};
 use regatta_transport_wdt::{
     Failure, Report, VERSION,
     crypto::{Cipher, DEFAULT_IV_CHANGE_BYTES, Secret},
@@ -33,57 +33,74 @@ use crate::{
     options::Options,
 };
 
-/// One end of a trial.
-pub(crate) struct Endpoint {
-    flows: PlainEndpoint,
-    settings: Settings,
+/// One end of a trial, with what only its role has.
+pub(crate) struct Endpoint<F, R> {
+    flows: PlainEndpoint<F>,
+    sockets: Sockets,
     options: Options,
     /// `sender` or `receiver`.
     end: &'static str,
-    local: IpAddr,
-    peer: IpAddr,
-    /// Ports to listen on.
-    ports: Option<PortRange>,
-    /// At a receiver, the listener and its URL until it receives.
-    listening: Mutex<Option<(Listener, ConnectionUrl)>>,
     report: Mutex<Option<Report>>,
-    /// Number of blocks, at the sender, which knows it before any has left.
+    role: R,
+}
+
+/// Role of the sender.
+#[derive(Default)]
+pub(crate) struct Sender {
+    /// Number of blocks, which is known before any has left.
     blocks: OnceLock<u64>,
 }
 
-impl Endpoint {
-    pub(crate) fn new(order: &TrialOrder, options: Options) -> Result<Self> {
-        let endpoint = Self {
-            flows: parts::plain(order)?,
-            settings: Settings::new(order),
-            options,
-            end: order.role.name(),
-            local: order.local,
-            peer: order.peer,
-            ports: order.ports,
-            listening: Mutex::default(),
-            report: Mutex::default(),
-            blocks: OnceLock::new(),
-        };
-        if !order.connects() {
-            let listening = endpoint.listen()?;
-            *endpoint.listening.lock() = Some(listening);
-        }
-        Ok(endpoint)
-    }
+/// Role of the receiver.
+pub(crate) struct Receiver {
+    url: ConnectionUrl,
+    /// Listener until it receives.
+    listener: Mutex<Option<Listener>>,
+}
 
-    fn listen(&self) -> Result<(Listener, ConnectionUrl)> {
+/// Sockets of an end.
+struct Sockets {
+    settings: Settings,
+    local: IpAddr,
+    peer: IpAddr,
+}
+
+impl Endpoint<Connecting, Sender> {
+    /// Makes the end that sends.
+    pub(crate) fn sender(order: &TrialOrder, options: Options) -> Self {
+        let sockets = Sockets::of(order);
+        Self::new(
+            order,
+            options,
+            parts::client(order),
+            (sockets, Sender::default()),
+        )
+    }
+}
+
+impl Endpoint<Listening, Receiver> {
+    /// Makes the end that receives; it listens when this returns.
+    pub(crate) fn receiver(order: &TrialOrder, options: Options) -> Result<Self> {
+        let sockets = Sockets::of(order);
+        let receiver = Receiver::new(order, &options, &sockets)?;
+        let flows = parts::server(order)?;
+        Ok(Self::new(order, options, flows, (sockets, receiver)))
+    }
+}
+
+impl Receiver {
+    fn new(order: &TrialOrder, options: &Options, sockets: &Sockets) -> Result<Self> {
         let mut listener = Listener::default();
-        for _ in 0..self.options.connections {
-            PortRange::bind(self.ports, |port| listener.listen(port, self))
+        for _ in 0..options.connections {
+            PortRange::bind(order.ports, |port| listener.listen(port, sockets))
                 .map_err(TransportError::io(reason::cannot_listen()))?;
         }
-        let secret = self.options.encryption.cipher().map(|cipher| {
+        let secret = options.encryption.cipher().map(|cipher| {
             let secret = Secret::random(cipher, DEFAULT_IV_CHANGE_BYTES);
             secret.map_err(TransportError::stack(reason::cannot_make_key()))
         });
         let url = ConnectionUrl {
-            host: self.local.to_string(),
+            host: order.local.to_string(),
             ports: listener.ports().to_vec(),
             // Whoever did not get the offer does not know it.
             id: rand::rng().random::<u64>().to_string().into_bytes(),
@@ -92,7 +109,26 @@ impl Endpoint {
             iv_change_bytes: DEFAULT_IV_CHANGE_BYTES,
             resumption: false,
         };
-        Ok((listener, url))
+        let listener = Mutex::new(Some(listener));
+        Ok(Self { url, listener })
+    }
+}
+
+impl<F, R> Endpoint<F, R> {
+    fn new(
+        order: &TrialOrder,
+        options: Options,
+        flows: PlainEndpoint<F>,
+        (sockets, role): (Sockets, R),
+    ) -> Self {
+        Self {
+            flows,
+            sockets,
+            options,
+            end: order.role.name(),
+            report: Mutex::default(),
+            role,
+        }
     }
 
     /// Returns the error of a finished transfer, or stores its report.
@@ -106,8 +142,17 @@ impl Endpoint {
     }
 }
 
-/// Host of the sockets of this end.
-impl Host for Endpoint {
+impl Sockets {
+    fn of(order: &TrialOrder) -> Self {
+        Self {
+            settings: Settings::new(order),
+            local: order.local,
+            peer: order.peer,
+        }
+    }
+}
+
+impl Host for Sockets {
     fn opened(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.settings.set_up(socket).map_err(io::Error::other)
     }
@@ -121,24 +166,7 @@ impl Host for Endpoint {
     }
 }
 
-fn no_listener() -> TransportError {
-    TransportError::protocol(reason::this_end_does_not_listen())
-}
-
-impl TransferEndpoint for Endpoint {
-    type Flows = PlainEndpoint;
-
-    fn flows(&self) -> &PlainEndpoint {
-        &self.flows
-    }
-
-    fn offer(&self) -> Result<String> {
-        match &*self.listening.lock() {
-            Some((_, url)) => Ok(url.to_secret_string()),
-            None => Err(no_listener()),
-        }
-    }
-
+impl FileSender for Endpoint<Connecting, Sender> {
     fn send(
         &self,
         offer: &str,
@@ -149,7 +177,7 @@ impl TransferEndpoint for Endpoint {
         let refused = TransportError::stack(reason::bad_offer());
         let mut url = ConnectionUrl::parse(offer).map_err(refused)?;
         // The offer is of the announced peer, whatever address is in it.
-        url.host = self.peer.to_string();
+        url.host = self.sockets.peer.to_string();
         let options = sender::Options {
             block_bytes: self.options.block_size.0,
             checksum: self.options.checksum,
@@ -159,15 +187,21 @@ impl TransferEndpoint for Endpoint {
         let session = sender::Session::new(source, &url, options)
             .map_err(TransportError::stack(reason::cannot_begin_wdt()))?;
         // An endpoint serves one transfer.
-        let _ = self.blocks.set(session.blocks());
+        let _ = self.role.blocks.set(session.blocks());
         let session = Arc::new(session);
-        let host = TrialHost::new(self, &self.settings, connections, stop);
+        let host = TrialHost::new(&self.sockets, &self.sockets.settings, connections, stop);
         let ended = net::send(&session, &url, &host);
         self.ended(ended, &host)?;
         // Closing the connections in good order takes a round trip more.
         let since = session.confirmed().map(|at| at.elapsed());
         let since = signed_nanoseconds(since.unwrap_or_default());
         Ok(MonotonicTime(MonotonicTime::now().0 - since))
+    }
+}
+
+impl FileReceiver for Endpoint<Listening, Receiver> {
+    fn offer(&self) -> Result<String> {
+        Ok(self.role.url.to_secret_string())
     }
 
     fn receive(
@@ -176,7 +210,9 @@ impl TransferEndpoint for Endpoint {
         connections: &Arc<Connections>,
         stop: &Stop,
     ) -> Result<()> {
-        let (listener, url) = self.listening.lock().take().ok_or_else(no_listener)?;
+        let listener = self.role.listener.lock().take();
+        let none = || TransportError::protocol(reason::this_end_does_not_listen());
+        let listener = listener.ok_or_else(none)?;
         let sink = ContentSink::new(incoming, self.options.files);
         let defaults = receiver::Options::default();
         let options = receiver::Options {
@@ -184,10 +220,36 @@ impl TransferEndpoint for Endpoint {
             admission: defaults.read_timeout,
             ..defaults
         };
-        let session = receiver::Session::new(sink, &url, options);
-        let host = TrialHost::new(self, &self.settings, connections, stop);
+        let session = receiver::Session::new(sink, &self.role.url, options);
+        let host = TrialHost::new(&self.sockets, &self.sockets.settings, connections, stop);
         let ended = listener.receive(&Arc::new(session), &host);
         self.ended(ended, &host)
+    }
+}
+
+impl Role for Sender {
+    fn blocks(&self) -> Option<u64> {
+        self.blocks.get().copied()
+    }
+}
+
+impl Role for Receiver {
+    fn blocks(&self) -> Option<u64> {
+        None
+    }
+}
+
+/// What an end reports of its role.
+trait Role: Send + Sync + 'static {
+    /// Returns the number of blocks that it sends.
+    fn blocks(&self) -> Option<u64>;
+}
+
+impl<F: Send + Sync + 'static, R: Role> TransferEndpoint for Endpoint<F, R> {
+    type Flows = PlainEndpoint<F>;
+
+    fn flows(&self) -> &PlainEndpoint<F> {
+        &self.flows
     }
 
     fn facts(&self) -> Facts {
@@ -214,10 +276,10 @@ impl TransferEndpoint for Endpoint {
     }
 
     fn warnings(&self) -> Vec<Warning> {
-        let mut warnings = self.settings.warnings();
+        let mut warnings = self.sockets.settings.warnings();
         let connections = u64::from(self.options.connections);
         // Also of a transfer that its deadline ends, and which has no report then.
-        if let Some(&blocks) = self.blocks.get()
+        if let Some(blocks) = self.role.blocks()
             && blocks < connections
         {
             warnings.push(warning::wdt_few_blocks(blocks, connections));

@@ -10,8 +10,8 @@ use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
 use regatta_control::{SideReport, TrialOrder};
 use regatta_model::{Finish, PortRange, Text, fact, phrase, reason, units::nanoseconds, warning};
 use regatta_transport::{
-    Delivered, Phase, Result, Session, StatedExchange, StatedProbe, TransportError, Trial,
-    TrialContext, complete_stack_facts,
+    ClientSession, Delivered, Phase, Result, ServerSession, StatedExchange, StatedProbe,
+    TransportError, Trial, TrialContext, complete_stack_facts,
 };
 
 use crate::{
@@ -49,19 +49,53 @@ struct ProgramSession {
     probe: Option<StatedProbe>,
     /// Shortest time from a departure to its answer that the program states, in nanoseconds.
     shortest_answer_ns: Option<i64>,
-    listen: Option<SocketAddr>,
     program: Program,
     // The program may read them at any time.
     _files: Vec<MemoryFile>,
 }
 
-/// Starts a program and waits until it is ready.
-pub(crate) fn prepare(
+/// Session of the end that listens.
+struct ProgramServer {
+    session: ProgramSession,
+    address: SocketAddr,
+}
+
+/// Starts a program that connects and waits until it is ready.
+pub(crate) fn client(
     command: Command,
     congestion_control: Option<String>,
     order: &TrialOrder,
     context: TrialContext,
-) -> Result<Box<dyn Session>> {
+) -> Result<Box<dyn ClientSession>> {
+    let what = (command, congestion_control);
+    let (session, ()) = start(what, order, context, ToProgram::Connect, |_| Ok(()))?;
+    Ok(Box::new(session))
+}
+
+/// Starts a program that listens and waits until it does.
+pub(crate) fn server(
+    command: Command,
+    congestion_control: Option<String>,
+    order: &TrialOrder,
+    context: TrialContext,
+) -> Result<Box<dyn ServerSession>> {
+    let what = (command, congestion_control);
+    let address = |port| {
+        let port = listening_port(port, order.ports)?;
+        Ok(SocketAddr::new(order.local, port))
+    };
+    let (session, address) = start(what, order, context, ToProgram::Listen, address)?;
+    Ok(Box::new(ProgramServer { session, address }))
+}
+
+/// Starts a program with `ask` and waits until it is ready; returns what `of_port` makes of the port that it names.
+fn start<T>(
+    (command, congestion_control): (Command, Option<String>),
+    order: &TrialOrder,
+    context: TrialContext,
+    ask: fn(Box<contract::Order>) -> ToProgram,
+    of_port: impl FnOnce(Option<u16>) -> Result<T, ProgramFailure>,
+) -> Result<(ProgramSession, T)> {
     let Work {
         content,
         finish,
@@ -109,24 +143,18 @@ pub(crate) fn prepare(
                 mtu_bytes: order.path.mtu_bytes,
             },
         });
-        program.send(&match order.connects() {
-            true => ToProgram::Connect(request),
-            false => ToProgram::Listen(request),
-        })?;
+        program.send(&ask(request))?;
         let before = reason::before_ready();
         let port = program.await_message("ready", READY_LIMIT, before, |reply| match reply {
             FromProgram::Ready { port } => Ok(port),
             reply => Err(reply),
         })?;
-        let listens = (!order.connects()).then(|| listening_port(port, order.ports));
-        let listen = listens.transpose()?;
-        let listen = listen.map(|port| SocketAddr::new(order.local, port));
-        Ok((description, probe, program, listen))
+        Ok((description, probe, program, of_port(port)?))
     };
-    let (description, probe, program, listen) =
+    let (description, probe, program, of_port) =
         ready().map_err(|failure: ProgramFailure| failure.explain(&command.program))?;
     files.extend([message].into_iter().chain(answer));
-    Ok(Box::new(ProgramSession {
+    let session = ProgramSession {
         digest: describe::digest(&command),
         command,
         description,
@@ -136,10 +164,10 @@ pub(crate) fn prepare(
         exchange,
         probe,
         shortest_answer_ns: None,
-        listen,
         program,
         _files: files,
-    }))
+    };
+    Ok((session, of_port))
 }
 
 /// Checks that a program carries out a workload with this end.
@@ -193,20 +221,29 @@ fn listening_port(port: Option<u16>, allowed: Option<PortRange>) -> Result<u16, 
     }
 }
 
-impl Session for ProgramSession {
-    fn listen_address(&self) -> Option<SocketAddr> {
-        self.listen
+impl ClientSession for ProgramSession {
+    fn run(mut self: Box<Self>, peer: SocketAddr) -> Result<SideReport> {
+        let result = self.send(peer);
+        self.end(result)
+    }
+}
+
+impl ServerSession for ProgramServer {
+    fn address(&self) -> SocketAddr {
+        self.address
     }
 
-    fn run(self: Box<Self>, peer: Option<SocketAddr>) -> Result<SideReport> {
-        let mut this = *self;
-        let result = match (this.trial.order.connects(), peer) {
-            (true, Some(peer)) => this.send(peer),
-            (true, None) => Err(ProgramFailure::Transport(TransportError::order(
-                reason::needs_peer_address(),
-            ))),
-            (false, _) => this.receive(),
-        };
+    fn run(self: Box<Self>) -> Result<SideReport> {
+        let mut session = self.session;
+        let result = session.receive();
+        session.end(result)
+    }
+}
+
+impl ProgramSession {
+    /// Ends the trial, whose result is this.
+    fn end(self, result: Result<SideReport, ProgramFailure>) -> Result<SideReport> {
+        let this = self;
         this.trial.context.live.set_phase(Phase::Done);
         // Ends the thread that waits for the other end.
         this.trial.context.peer.end_waits();
@@ -235,9 +272,7 @@ impl Session for ProgramSession {
         }
         Ok(report)
     }
-}
 
-impl ProgramSession {
     /// Whether the receiver's program answers messages, which it must until the sender's has its last answers.
     fn is_answered(&self) -> bool {
         self.exchange.is_some() || self.probe.is_some()

@@ -20,10 +20,10 @@ use crate::common::{DESCRIPTION, Script, example, external, with_program};
 /// Maximum time for a fault to show, beyond its own duration.
 const SOON: Duration = Duration::from_secs(3);
 
-fn prepare(role: Role, program: &Path) -> Result<Box<dyn Session>, TransportError> {
+fn prepare(role: Role, program: &Path) -> Result<Session, TransportError> {
     let mut order = order_for(role, "external", 1000, 100);
     with_program(&mut order, program);
-    external().prepare(&order, trial_context().0)
+    external().session(&order, trial_context().0)
 }
 
 /// Runs the sender's end alone, which expects nothing of the receiver until it is done.
@@ -31,7 +31,7 @@ fn send(script: &Script, deadline: Duration) -> Result<SideReport, TransportErro
     let mut order = order_for(Role::Sender, "external", 1000, 100);
     with_program(&mut order, &script.path());
     order.deadline = deadline;
-    let session = external().prepare(&order, trial_context().0)?;
+    let session = external().session(&order, trial_context().0)?;
     session.run(Some("127.0.0.1:9".parse().expect("an address")))
 }
 
@@ -243,7 +243,7 @@ fn a_program_that_hangs_before_it_connects_is_ended_at_the_deadline() {
     with_program(&mut order, &script.path());
     order.connect_deadline = Duration::from_millis(300);
     let session = external()
-        .prepare(&order, context.clone())
+        .session(&order, context.clone())
         .expect("it is ready");
     context.peer.note(Note::Received {
         messages: 0,
@@ -278,7 +278,7 @@ fn an_abort_ends_a_program_that_ignores_signals() {
     with_program(&mut order, &script.path());
     let (context, _) = trial_context();
     let session = external()
-        .prepare(&order, context.clone())
+        .session(&order, context.clone())
         .expect("it is ready");
     let running = thread::spawn(move || session.run(None));
     let begun = Instant::now();
@@ -356,7 +356,7 @@ fn asked_with_probe(lines: &str, under_load: bool) -> Result<SideReport, Transpo
     order.workload.probe.under_load = under_load;
     // None is due before the program is done.
     order.workload.probe.interval = SOON;
-    let session = external().prepare(&order, trial_context().0)?;
+    let session = external().session(&order, trial_context().0)?;
     session.run(Some("127.0.0.1:9".parse().expect("an address")))
 }
 
@@ -467,7 +467,7 @@ fn workloads_outside_the_contract_are_unsupported(kind: WorkloadKind) {
     with_program(&mut order, &script.path());
     order.workload.kind = kind;
     let error = external()
-        .prepare(&order, trial_context().0)
+        .session(&order, trial_context().0)
         .err()
         .expect("unsupported");
     assert_eq!(error.kind(), ProblemKind::Unsupported, "{error:?}");

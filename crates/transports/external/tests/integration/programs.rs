@@ -66,7 +66,7 @@ fn supported(name: &str) -> Option<&'static dyn Driver> {
     assert!(!unsupported.reason.is_empty());
     assert!(!unsupported.hint.is_empty(), "{unsupported}");
     let order = order_for(Role::Sender, driver.descriptor().name, 1, 1);
-    let error = driver.prepare(&order, trial_context().0).err();
+    let error = driver.session(&order, trial_context().0).err();
     let error = error.expect("what is unsupported cannot be prepared");
     assert_eq!(error.kind(), ProblemKind::Unsupported, "{name}");
     assert_eq!(error.hint(), unsupported.hint, "{name}");
@@ -268,7 +268,7 @@ fn refused(driver: &dyn Driver, change: impl Fn(&mut TrialOrder)) -> (ProblemKin
         let mut order = order_for(role, name, 1000, 1000);
         change(&mut order);
         let (context, _) = trial_context();
-        let session = driver.prepare(&order, context.clone());
+        let session = driver.session(&order, context.clone());
         (session.expect("this end gets ready"), context)
     };
     let (receiver, context) = end(Role::Receiver);
@@ -336,7 +336,7 @@ fn a_program_that_is_not_installed_is_unsupported_with_a_hint() {
             Ok(()) => {}
             Err(unsupported) => {
                 let order = order_for(Role::Sender, name, 1, 1);
-                let error = driver.prepare(&order, trial_context().0).err();
+                let error = driver.session(&order, trial_context().0).err();
                 let error = error.expect("what is unsupported cannot be prepared");
                 assert_eq!(error.kind(), ProblemKind::Unsupported, "{name}");
                 assert_eq!(error.hint(), unsupported.hint, "{name}");

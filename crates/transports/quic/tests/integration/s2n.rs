@@ -10,12 +10,12 @@ use std::{
 use regatta_control::{Role, SideReport, TrialOrder};
 use regatta_model::{Bytes, Handshake, OptionValue, WorkloadKind};
 use regatta_transport::{
-    ByteStream, HandshakeMade, MonotonicTime, Purpose, Received, Stop, StreamConnection,
-    StreamEndpoint, TransportError,
-    stream::Accepted,
+    Accepted, ByteStream, Endpoint as _, Executor as _, HandshakeMade, MonotonicTime, Purpose,
+    Received, Server as _, Stop, StreamConnection, TransportError,
+    stream::{StreamClient, StreamServer},
     testing::{Pair, order_for, run_pair},
 };
-use regatta_transport_quic::s2n_driver::{self, DRIVER as S2N};
+use regatta_transport_quic::s2n_driver::{DRIVER as S2N, S2nEndpoint, streams};
 
 fn pair(size: u64, message: u64, change: impl Fn(&mut TrialOrder)) -> Pair {
     run_pair(&S2N, size, message, |order| {
@@ -151,7 +151,7 @@ fn handshakes(role: Role, handshake: Handshake) -> TrialOrder {
 }
 
 /// Sends five bytes and receives them back over a connection of its own.
-async fn exchange(client: &impl StreamEndpoint, peer: SocketAddr) {
+async fn exchange(client: &impl StreamClient, peer: SocketAddr) {
     let soon = MonotonicTime::now() + Duration::from_secs(5);
     let connection = client
         .connect(peer, Purpose::Transfer, soon, &Stop::new())
@@ -177,12 +177,13 @@ async fn exchange(client: &impl StreamEndpoint, peer: SocketAddr) {
 }
 
 /// Receives five bytes and sends them back over the next connection.
-async fn answer(server: &impl StreamEndpoint, arrived: &mut u32) {
+async fn answer(server: &impl StreamServer, arrived: &mut u32) {
     let soon = MonotonicTime::now() + Duration::from_secs(5);
-    let connection = match server
-        .accept(soon, &Stop::new(), &mut || *arrived += 1)
-        .await
-    {
+    let mut admit = |_: &[u8]| {
+        *arrived += 1;
+        true
+    };
+    let connection = match server.accept(soon, &Stop::new(), &mut admit).await {
         Ok(Accepted::Connection(connection)) => connection,
         other => panic!("{:?}", other.err()),
     };
@@ -213,9 +214,10 @@ regatta_test_contract::test_cases! { retry_validates_the_address_of_every_connec
 }
 
 fn retry_validates_the_address_of_every_connection(handshake: Handshake, expected: u32) {
-    let server = s2n_driver::streams(&handshakes(Role::Receiver, handshake)).expect("a server");
-    let client = s2n_driver::streams(&handshakes(Role::Sender, handshake)).expect("a client");
-    let listens = server.listen_address().expect("an address");
+    let server = S2nEndpoint::server(&handshakes(Role::Receiver, handshake)).expect("a server");
+    let client = S2nEndpoint::client(&handshakes(Role::Sender, handshake)).expect("a client");
+    let (server, client) = (streams(server), streams(client));
+    let listens = server.address();
     let front = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let address = front.local_addr().expect("an address");
     let (retries, stop) = (AtomicU32::new(0), AtomicBool::new(false));

@@ -5,8 +5,8 @@ use std::net::Ipv4Addr;
 use regatta_control::TrialOrder;
 use regatta_model::{OptionValue, Phrase, metric::id, reason};
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, OptionError, OptionValues, Result, Session, TrialContext,
-    Unsupported, loads_modules,
+    Carries, ClientSession, Driver, DriverDescriptor, OptionError, OptionValues, Result,
+    ServerSession, TrialContext, Unsupported, loads_modules,
 };
 
 use super::{
@@ -125,10 +125,16 @@ impl Driver for Sctp {
         check_kernel()
     }
 
-    fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>> {
+    fn client(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ClientSession>> {
         self.check_options(&order.transport.options)?;
         self.supported(&order.transport.options)?;
-        session::session(End::new(order)?, LONGEST_MESSAGE_BYTES, order, context)
+        session::client(End::client(order)?, LONGEST_MESSAGE_BYTES, order, context)
+    }
+
+    fn server(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ServerSession>> {
+        self.check_options(&order.transport.options)?;
+        self.supported(&order.transport.options)?;
+        session::server(End::server(order)?, LONGEST_MESSAGE_BYTES, order, context)
     }
 }
 

@@ -3,18 +3,18 @@
 use std::{
     future::poll_fn,
     io,
-    net::{Ipv4Addr, SocketAddr},
+    net::{IpAddr, Ipv4Addr, SocketAddr},
     sync::Arc,
 };
 
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{BitRate, Bytes, Facts, PortRange, phrase, reason, warning};
+use regatta_model::{BitRate, Bytes, Facts, PortRange, Warning, phrase, reason, warning};
 use regatta_transport::{
-    MonotonicTime, Purpose, Result, Stop, TransportError, addresses::further_addresses,
-    opening::Token, stream::Accepted,
+    Accepted, Client, Endpoint, MonotonicTime, Purpose, Result, Server, Stop, TransportError,
+    addresses::further_addresses, opening::Token,
 };
 use regatta_transport_sockets::{
-    endpoints::{AdmittingEnd, EndBase, TrialEnd, check_peer},
+    endpoints::{Connecting, EndBase, Incoming, check_peer},
     executor::Tokio,
     option,
     wait::in_time,
@@ -37,8 +37,8 @@ use crate::{
 /// of them.
 const BACKLOG: i32 = 1024;
 
-/// End of a trial, for streams and messages alike.
-pub(crate) struct End {
+/// End of a trial, for streams and messages alike, with what only its role has.
+pub(crate) struct End<R> {
     base: EndBase,
     order: TrialOrder,
     token: Token,
@@ -46,22 +46,57 @@ pub(crate) struct End {
     sizes: Sizes,
     /// Addresses of this end other than the one in the order.
     further: Vec<Ipv4Addr>,
-    listener: Option<AsyncFd<Socket>>,
+    role: R,
 }
 
-impl End {
-    /// Creates the end of a trial that the order describes; a listening end listens when this
-    /// returns.
+/// Role of the end that listens.
+pub(crate) struct Listening {
+    listener: AsyncFd<Socket>,
+    address: SocketAddr,
+}
+
+impl End<Connecting> {
+    /// Creates the end of a trial that connects.
     ///
     /// # Errors
     /// [`TransportError::Io`] for a socket that cannot be opened or set up.
-    pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
+    pub(crate) fn client(order: &TrialOrder) -> Result<Self> {
+        Self::new(order, |_, _| Ok(Connecting))
+    }
+}
+
+impl End<Listening> {
+    /// Creates the end of a trial that listens, which it does when this returns.
+    ///
+    /// # Errors
+    /// Those of [`End::client`].
+    pub(crate) fn server(order: &TrialOrder) -> Result<Self> {
+        Self::new(order, |base, socket| listen(base, socket, order.local))
+    }
+}
+
+/// Has a socket listen at an address of this end, which has others as well.
+fn listen(base: &EndBase, socket: Socket, local: IpAddr) -> Result<Listening> {
+    let failed = || TransportError::io(reason::cannot_listen());
+    socket.listen(BACKLOG).map_err(failed())?;
+    // With several addresses the kernel returns any of them.
+    let port = socket.local_addr().map_err(failed())?.as_socket();
+    let address = SocketAddr::new(local, port.map_or(0, |address| address.port()));
+    let _inside = base.runtime.enter();
+    // SAFETY: a `Socket` gives the same open descriptor until it is dropped, and it is dropped
+    // by the registration alone.
+    let listener = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }
+        .map_err(|error| failed()(error.into()))?;
+    Ok(Listening { listener, address })
+}
+
+impl<R> End<R> {
+    fn new(order: &TrialOrder, role: impl FnOnce(&EndBase, Socket) -> Result<R>) -> Result<Self> {
         let options = Options::read(&order.transport.options);
         let further = options.multihoming.then(|| further_addresses(order.local));
-        let mut end = Self {
+        let mut end: End<()> = End {
             base: EndBase {
                 runtime: Tokio::new()?,
-                listen_address: None,
                 facts: Facts::default(),
                 warnings: Vec::new(),
             },
@@ -74,14 +109,28 @@ impl End {
             ),
             options,
             further: further.unwrap_or_default(),
-            listener: None,
+            role: (),
         };
         let socket = end.socket()?;
         end.record_granted(&socket);
-        if !order.connects() {
-            end.listen(socket)?;
-        }
-        Ok(end)
+        let End {
+            base,
+            order,
+            token,
+            options,
+            sizes,
+            further,
+            role: (),
+        } = end;
+        Ok(Self {
+            role: role(&base, socket)?,
+            base,
+            order,
+            token,
+            options,
+            sizes,
+            further,
+        })
     }
 
     /// Creates a socket with all options set, and binds it.
@@ -153,22 +202,6 @@ impl End {
         }
     }
 
-    fn listen(&mut self, socket: Socket) -> Result<()> {
-        let failed = || TransportError::io(reason::cannot_listen());
-        socket.listen(BACKLOG).map_err(failed())?;
-        // With several addresses the kernel returns any of them.
-        let port = socket.local_addr().map_err(failed())?.as_socket();
-        let address = SocketAddr::new(self.order.local, port.map_or(0, |address| address.port()));
-        let _inside = self.base.runtime.enter();
-        // SAFETY: a `Socket` gives the same open descriptor until it is dropped, and it is dropped
-        // by the registration alone.
-        let listener = unsafe { AsyncFd::register_with_interest(socket, Interest::READABLE) }
-            .map_err(|error| failed()(error.into()))?;
-        self.listener = Some(listener);
-        self.base.listen_address = Some(address);
-        Ok(())
-    }
-
     fn association(&self, socket: Socket) -> Result<Arc<Association>> {
         let down_after = self.options.primary_down_after.map(whole_milliseconds);
         let paths = self.options.multihoming.then(|| {
@@ -181,7 +214,9 @@ impl End {
         }
         Ok(association)
     }
+}
 
+impl End<Connecting> {
     /// Establishes an association with the peer.
     async fn associate(
         &self,
@@ -210,13 +245,13 @@ impl End {
         }
         Ok(association)
     }
+}
 
+impl End<Listening> {
     /// Waits for an association that the announced peer establishes; calls `arrived` when there is
     /// one.
     async fn incoming(&self, mut arrived: impl FnMut()) -> Result<Arc<Association>> {
-        let Some(listener) = &self.listener else {
-            return Err(TransportError::order(reason::connecting_does_not_listen()));
-        };
+        let listener = &self.role.listener;
         let failed = || TransportError::io(reason::cannot_accept_association());
         let transient = [io::ErrorKind::ConnectionAborted, io::ErrorKind::Interrupted];
         loop {
@@ -241,18 +276,24 @@ impl End {
     }
 }
 
-impl TrialEnd for End {
-    type Handle = Arc<Association>;
+impl<R: Send + Sync + 'static> Endpoint for End<R> {
+    type Connection = Arc<Association>;
+    type Executor = Tokio;
 
-    fn base(&self) -> &EndBase {
-        &self.base
+    fn executor(&self) -> &Tokio {
+        &self.base.runtime
     }
 
-    fn connect_deadline(&self) -> MonotonicTime {
-        // The kernel gives up by itself.
-        MonotonicTime::NEVER
+    fn facts(&self) -> Facts {
+        self.base.facts.clone()
     }
 
+    fn warnings(&self) -> Vec<Warning> {
+        self.base.warnings.clone()
+    }
+}
+
+impl Client for End<Connecting> {
     async fn connect(
         &self,
         peer: SocketAddr,
@@ -263,20 +304,29 @@ impl TrialEnd for End {
         let what = reason::handshake_with("SCTP", &peer.ip().to_string());
         in_time(until, what, self.associate(peer, purpose, stop)).await
     }
+}
+
+impl Server for End<Listening> {
+    fn address(&self) -> SocketAddr {
+        self.role.address
+    }
 
     async fn accept(
         &self,
         until: MonotonicTime,
         stop: &Stop,
-        arrived: &mut (impl FnMut() + Send),
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
     ) -> Result<Accepted<Arc<Association>>> {
+        let arrived = || {
+            admit(&[]);
+        };
         let incoming = stop.unless_raised(self.incoming(arrived));
         let association = in_time(until, reason::sctp_association(), incoming).await?;
         Ok(Accepted::Connection(association))
     }
 }
 
-impl AdmittingEnd for End {
+impl Incoming for End<Listening> {
     async fn next(&self) -> Result<Arc<Association>> {
         self.incoming(|| ()).await
     }

@@ -31,7 +31,7 @@ driver_options! {
     #[derive(Debug, Clone)]
     pub(crate) struct Options {
         ..DeliveryOptions::{ordered};
-        streams: u16 = session::streams(MAX_STREAMS);
+        streams: u16 = session::streams_option(MAX_STREAMS);
         scheduler: Scheduler = "rr",
             "scheduler of streams: `rr` sends messages of the streams in turn, `fcfs` in the order of writing, the \
              kernel's own default";

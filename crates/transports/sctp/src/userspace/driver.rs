@@ -3,8 +3,10 @@
 use regatta_control::TrialOrder;
 use regatta_model::metric::id;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, OptionValues, Result, Session, TrialContext,
+    Carries, ClientSession, Driver, DriverDescriptor, OptionValues, Result, ServerSession,
+    TrialContext,
 };
+use regatta_transport_sockets::endpoints::{Connecting, Listening};
 
 use super::{
     endpoint,
@@ -44,9 +46,16 @@ impl Driver for SctpUserspace {
         session::carries(options)
     }
 
-    fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>> {
+    fn client(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ClientSession>> {
         self.check_options(&order.transport.options)?;
-        session::session(endpoint::new(order)?, LONGEST_MESSAGE_BYTES, order, context)
+        let end = endpoint::new::<Connecting>(order)?;
+        session::client(end, LONGEST_MESSAGE_BYTES, order, context)
+    }
+
+    fn server(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ServerSession>> {
+        self.check_options(&order.transport.options)?;
+        let end = endpoint::new::<Listening>(order)?;
+        session::server(end, LONGEST_MESSAGE_BYTES, order, context)
     }
 }
 

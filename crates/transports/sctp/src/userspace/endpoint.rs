@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use regatta_control::TrialOrder;
 use regatta_transport::{Result, options::GSO};
-use regatta_transport_sockets::driver::{End, Settings};
+use regatta_transport_sockets::{
+    driver::{End, Settings},
+    endpoints::SocketRole,
+};
 
 use super::{
     options::{Options, Sizes, milliseconds},
@@ -21,7 +24,7 @@ const LINGER: Duration = Duration::from_millis(500);
 /// # Errors
 /// `TransportError::Unsupported` for a path with too small packets, `TransportError::Io` for a
 /// socket that cannot be opened.
-pub(crate) fn new(order: &TrialOrder) -> Result<End<Sctp>> {
+pub(crate) fn new<R: SocketRole>(order: &TrialOrder) -> Result<End<Sctp, R>> {
     let set = &order.transport.options;
     let options = Options::read(set);
     let sizes = Sizes::of(&order.path, order.local, &options)?;
@@ -38,7 +41,7 @@ pub(crate) fn new(order: &TrialOrder) -> Result<End<Sctp>> {
         fragments: false,
     };
     let stack = Sctp {
-        stack: sizes.stack(&transport, !order.connects()),
+        stack: sizes.stack(&transport, !R::CONNECTS),
         config: transport,
         limits: sizes.limits(&options, linger),
     };

@@ -55,7 +55,7 @@ driver_options! {
     #[derive(Debug, Clone)]
     pub(crate) struct Options with delivery: DeliveryOptions {
         ..DeliveryOptions::{ordered};
-        streams: u16 = session::streams(MAX_STREAMS);
+        streams: u16 = session::streams_option(MAX_STREAMS);
         rto_initial: Duration = RTO_INITIAL.or("1s");
         rto_min: Duration = RTO_MIN.or("1s");
         rto_max: Duration = RTO_MAX.or("60s");

@@ -134,11 +134,11 @@ fn run_until(
     receiver_seen.connect(&sender_context.peer);
     let stops = [sender_context.stop.clone(), receiver_context.stop.clone()];
     let receiver = driver()
-        .prepare(&order(Role::Receiver), receiver_context)
+        .session(&order(Role::Receiver), receiver_context)
         .expect("a receiver");
     let to = receiver.listen_address().expect("it listens");
     let sender = driver()
-        .prepare(&order(Role::Sender), sender_context)
+        .session(&order(Role::Sender), sender_context)
         .expect("a sender");
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let address = socket.local_addr().expect("an address");
@@ -278,7 +278,7 @@ fn a_message_beyond_the_limit_is_unsupported_with_the_limit() {
         .options
         .insert("ordered".to_owned(), unordered);
     let (context, _) = testing::trial_context();
-    match driver().prepare(&order, context) {
+    match driver().session(&order, context) {
         Err(TransportError::Unsupported(unsupported)) => {
             assert!(unsupported.hint.contains("65536"), "{unsupported:?}");
         }

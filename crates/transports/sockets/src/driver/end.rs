@@ -10,8 +10,10 @@ use std::{
 
 use parking_lot::Mutex;
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Facts, Text, fact, reason};
-use regatta_transport::{MonotonicTime, Purpose, Stop, TransportError, stream::Accepted};
+use regatta_model::{Facts, Text, Warning, fact, reason};
+use regatta_transport::{
+    Accepted, Client, Endpoint, MonotonicTime, Purpose, Server, Stop, TransportError,
+};
 use tokio::runtime;
 
 use super::{
@@ -19,10 +21,10 @@ use super::{
     handle::Handle,
     outbox::Segmentation,
     port::Port,
-    state::{Driver, Incoming},
+    state::{self, Driver},
 };
 use crate::{
-    endpoints::{AdmittingEnd, EndBase, TrialEnd, check_peer},
+    endpoints::{Connecting, EndBase, Incoming, Listening, SocketRole, check_peer},
     executor::Tokio,
     socket::{self, Buffers, Counters},
     wait::{in_time, within},
@@ -51,11 +53,12 @@ pub struct Settings {
 
 type Opening<P> = Vec<(Arc<Handle<P>>, MonotonicTime)>;
 
-/// End of a trial: its runtime, its connections, its socket.
-pub struct End<P: Protocol> {
+/// End of a trial of a role: its runtime, its connections, its socket.
+pub struct End<P: Protocol, R> {
     /// Runtime, facts and warnings; a driver adds its own facts to those of the socket.
     pub base: EndBase,
     pub(super) driver: Arc<Driver<P>>,
+    set_up: R,
     order: TrialOrder,
     /// Sizes of the socket's buffers.
     pub buffers: Buffers,
@@ -66,7 +69,7 @@ pub struct End<P: Protocol> {
     opening: Mutex<Opening<P>>,
 }
 
-impl<P: Protocol> End<P> {
+impl<P: Protocol, R: SocketRole> End<P, R> {
     /// Creates the end of a trial that the order describes; a listening end listens when this returns.
     ///
     /// # Errors
@@ -110,11 +113,11 @@ impl<P: Protocol> End<P> {
         Ok(Self {
             base: EndBase {
                 runtime,
-                listen_address: (!order.connects()).then_some(local),
                 facts,
                 warnings: Vec::new(),
             },
             driver,
+            set_up: R::at(local),
             order: order.clone(),
             buffers,
             counters: Arc::new(counters),
@@ -130,7 +133,9 @@ impl<P: Protocol> End<P> {
         };
         &self.base.facts[&format!("{offload}.{}", self.order.role.name())]
     }
+}
 
+impl<P: Protocol, R> End<P, R> {
     /// Waits until the packets that close or abort the connections have been handed to the kernel, at most until `until`.
     fn wait_until_closed(&self, until: MonotonicTime) {
         self.driver.changed.notify_one();
@@ -142,14 +147,16 @@ impl<P: Protocol> End<P> {
             });
         }
     }
+}
 
-    /// Takes the next event of the listening end.
+impl<P: Protocol> End<P, Listening> {
+    /// Takes the next event.
     fn poll_incoming(&self, context: &Context<'_>) -> Poll<Result<Arc<Handle<P>>, TransportError>> {
         // Apart, as dropping a handle takes the lock.
         let incoming = self.driver.state.lock().poll_incoming(context);
         Poll::Ready(match ready!(incoming) {
-            Incoming::Connection(number) => Ok(Handle::new(&self.driver, number)),
-            Incoming::Refused(error) => Err(error),
+            state::Incoming::Connection(number) => Ok(Handle::new(&self.driver, number)),
+            state::Incoming::Refused(error) => Err(error),
         })
     }
 
@@ -157,12 +164,12 @@ impl<P: Protocol> End<P> {
     fn poll_accept(
         &self,
         context: &mut Context<'_>,
-        arrived: &mut impl FnMut(),
+        admit: &mut impl FnMut(&[u8]) -> bool,
     ) -> Poll<Accepted<Arc<Handle<P>>>> {
         while let Poll::Ready(incoming) = self.poll_incoming(context) {
             match incoming {
                 Ok(handle) => {
-                    arrived();
+                    admit(&[]);
                     self.opening.lock().push((handle, MonotonicTime::now()));
                 }
                 Err(error) => return Poll::Ready(Accepted::Failed(error)),
@@ -188,17 +195,24 @@ impl<P: Protocol> End<P> {
     }
 }
 
-impl<P: Protocol> TrialEnd for End<P> {
-    type Handle = Arc<Handle<P>>;
+impl<P: Protocol, R: SocketRole> Endpoint for End<P, R> {
+    type Connection = Arc<Handle<P>>;
+    type Executor = Tokio;
 
-    fn base(&self) -> &EndBase {
-        &self.base
+    fn executor(&self) -> &Tokio {
+        &self.base.runtime
     }
 
-    fn connect_deadline(&self) -> MonotonicTime {
-        MonotonicTime::now() + self.order.connect_deadline
+    fn facts(&self) -> Facts {
+        self.base.facts.clone()
     }
 
+    fn warnings(&self) -> Vec<Warning> {
+        self.base.warnings.clone()
+    }
+}
+
+impl<P: Protocol> Client for End<P, Connecting> {
     async fn connect(
         &self,
         peer: SocketAddr,
@@ -222,15 +236,21 @@ impl<P: Protocol> TrialEnd for End<P> {
         in_time(until, what, stop.unless_raised(opened)).await?;
         Ok(handle)
     }
+}
+
+impl<P: Protocol> Server for End<P, Listening> {
+    fn address(&self) -> SocketAddr {
+        self.set_up.address
+    }
 
     async fn accept(
         &self,
         until: MonotonicTime,
         stop: &Stop,
-        arrived: &mut (impl FnMut() + Send),
+        admit: &mut (impl FnMut(&[u8]) -> bool + Send),
     ) -> Result<Accepted<Arc<Handle<P>>>, TransportError> {
         let since = MonotonicTime::now();
-        let accepted = poll_fn(|context| self.poll_accept(context, arrived).map(Ok));
+        let accepted = poll_fn(|context| self.poll_accept(context, admit).map(Ok));
         let mut accepted = std::pin::pin!(stop.unless_raised(accepted));
         let mut until = until;
         loop {
@@ -255,7 +275,7 @@ impl<P: Protocol> TrialEnd for End<P> {
     }
 }
 
-impl<P: Protocol<Connection: Admission>> AdmittingEnd for End<P> {
+impl<P: Protocol<Connection: Admission>> Incoming for End<P, Listening> {
     async fn next(&self) -> Result<Arc<Handle<P>>, TransportError> {
         loop {
             if let Ok(handle) = poll_fn(|context| self.poll_incoming(context)).await {
@@ -275,7 +295,7 @@ impl<P: Protocol<Connection: Admission>> AdmittingEnd for End<P> {
     }
 }
 
-impl<P: Protocol> Drop for End<P> {
+impl<P: Protocol, R> Drop for End<P, R> {
     fn drop(&mut self) {
         let until = MonotonicTime::now() + CLOSING;
         // Their drop takes the lock.
@@ -289,7 +309,7 @@ impl<P: Protocol> Drop for End<P> {
     }
 }
 
-impl<P: Protocol> std::fmt::Debug for End<P> {
+impl<P: Protocol, R> std::fmt::Debug for End<P, R> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("End")
             .field("protocol", &P::NAME)

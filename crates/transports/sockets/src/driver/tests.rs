@@ -17,7 +17,8 @@ use std::{
 
 use regatta_control::{Role, TrialOrder};
 use regatta_transport::{
-    Executor, MonotonicTime, Purpose, Stop, TransportError, stream::Accepted, testing::order_for,
+    Accepted, Client as _, Executor, MonotonicTime, Purpose, Server as _, Stop, TransportError,
+    testing::order_for,
 };
 
 use super::{
@@ -25,7 +26,7 @@ use super::{
     Settings, Transmit, Wakers,
 };
 use crate::{
-    endpoints::{MessageEnd, TrialEnd as _},
+    endpoints::{Connecting, Listening, MessageEnd, SocketRole},
     wait::within,
 };
 
@@ -227,12 +228,16 @@ fn order(role: Role) -> TrialOrder {
     order_for(role, "line", 1, 1)
 }
 
-fn end(role: Role) -> (End<Lines>, Arc<AtomicU64>) {
+fn end<R: SocketRole>() -> (End<Lines, R>, Arc<AtomicU64>) {
     let lines = Lines {
-        listens: role == Role::Receiver,
+        listens: !R::CONNECTS,
         ..Lines::default()
     };
     let forgotten = Arc::clone(&lines.forgotten);
+    let role = match R::CONNECTS {
+        true => Role::Sender,
+        false => Role::Receiver,
+    };
     let end = End::new(&order(role), settings(), lines).expect("an end");
     (end, forgotten)
 }
@@ -257,22 +262,22 @@ async fn receive(handle: &Handle<Lines>) -> Result<Vec<u8>, TransportError> {
 /// Runs the two ends of a connection on a thread each.
 fn run<T: Send>(
     client: impl AsyncFnOnce(Arc<Handle<Lines>>, &Stop) -> T + Send,
-    server: impl AsyncFnOnce(&End<Lines>) + Send,
+    server: impl AsyncFnOnce(&End<Lines, Listening>) + Send,
 ) -> T {
-    run_with(end(Role::Receiver).0, |end| end, client, server)
+    run_with(end().0, |end| end, client, server)
 }
 
 /// As [`run`], with a listening end that has an end of lines.
 fn run_with<L: Send, T: Send>(
     listening: L,
-    of: fn(&L) -> &End<Lines>,
+    of: fn(&L) -> &End<Lines, Listening>,
     client: impl AsyncFnOnce(Arc<Handle<Lines>>, &Stop) -> T + Send,
     server: impl AsyncFnOnce(&L) + Send,
 ) -> T {
-    let address = of(&listening).base.listen_address.expect("it listens");
+    let address = of(&listening).address();
     thread::scope(|scope| {
         scope.spawn(move || of(&listening).base.runtime.block_on(server(&listening)));
-        let (connecting, forgotten) = end(Role::Sender);
+        let (connecting, forgotten) = end::<Connecting>();
         let stop = Stop::new();
         let result = connecting.base.runtime.block_on(async {
             let until = soon();
@@ -287,9 +292,13 @@ fn run_with<L: Send, T: Send>(
     })
 }
 
-async fn accepted(end: &End<Lines>) -> Arc<Handle<Lines>> {
+async fn accepted(end: &End<Lines, Listening>) -> Arc<Handle<Lines>> {
     let mut arrived = 0;
-    let accepted = end.accept(soon(), &Stop::new(), &mut || arrived += 1).await;
+    let mut admit = |_: &[u8]| {
+        arrived += 1;
+        true
+    };
+    let accepted = end.accept(soon(), &Stop::new(), &mut admit).await;
     match accepted.expect("no error") {
         Accepted::Connection(handle) => {
             assert_eq!(arrived, 1);
@@ -419,7 +428,7 @@ fn stop_wakes_a_waiting_receiver() {
 
 #[test]
 fn the_first_message_admits_a_connection() {
-    let listening = MessageEnd::new(end(Role::Receiver).0, 0, false, |_, _, _| Ok(()));
+    let listening = MessageEnd::new(end::<Listening>().0, 0, false, |_, _| Ok(()));
     run_with(
         listening,
         |listening| &listening.end,
@@ -438,7 +447,7 @@ fn the_first_message_admits_a_connection() {
 
 #[test]
 fn timer_retransmits_until_answered() {
-    let (end, _) = end(Role::Sender);
+    let (end, _) = end::<Connecting>();
     let other = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let address = other.local_addr().expect("an address");
     let answered = thread::spawn(move || {
@@ -463,7 +472,7 @@ fn timer_retransmits_until_answered() {
 
 #[test]
 fn unanswered_connect_times_out_and_unknown_connection_gets_a_reply() {
-    let (end, _) = end(Role::Sender);
+    let (end, _) = end::<Connecting>();
     end.base.runtime.block_on(async {
         let other = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0));
         let other = other.await.expect("a socket");
@@ -497,8 +506,8 @@ fn packets_of_another_host_are_ignored() {
         listens: true,
         ..Lines::default()
     };
-    let end = End::new(&order, settings(), lines).expect("an end");
-    let address = end.base.listen_address.expect("it listens");
+    let end = End::<_, Listening>::new(&order, settings(), lines).expect("an end");
+    let address = end.address();
     let stranger = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     stranger.send_to(HELLO, address).expect("sent");
     let peer = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 9), 0)).expect("a socket");

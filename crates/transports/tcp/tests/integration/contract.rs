@@ -129,7 +129,7 @@ fn a_congestion_control_that_the_kernel_lacks_is_unsupported() {
     let mut order = testing::order_for(Role::Sender, "tcp", 1000, 1000);
     order.transport.options = cc("nosuchcc");
     let error = driver("tcp")
-        .prepare(&order, testing::trial_context().0)
+        .session(&order, testing::trial_context().0)
         .err()
         .expect("it cannot be prepared");
     assert_eq!(error.kind(), ProblemKind::Unsupported);

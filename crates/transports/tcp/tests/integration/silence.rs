@@ -22,7 +22,7 @@ fn driver(name: &str) -> &'static dyn Driver {
 fn aborted_sender_ends(name: &str, peer: SocketAddr) {
     let (context, _) = testing::trial_context();
     let sender = driver(name)
-        .prepare(
+        .session(
             &testing::order_for(Role::Sender, name, 1000, 1000),
             context.clone(),
         )
@@ -50,7 +50,7 @@ fn never_connected_sender_times_out(name: &str, peer: SocketAddr) {
         order.connect_deadline = Duration::from_millis(300);
         order.workload.probe.under_load = under_load;
         let sender = driver(name)
-            .prepare(&order, testing::trial_context().0)
+            .session(&order, testing::trial_context().0)
             .expect("a sender");
         let begun = Instant::now();
         let error = sender.run(Some(peer)).expect_err("nobody answers");
@@ -102,11 +102,11 @@ fn flows_that_are_not_of_the_trial_do_not_keep_it_from_running(name: &str) {
     receiver_seen.connect(&sender_context.peer);
     let order = |role| testing::order_for(role, name, 100_000, 1000);
     let receiver = driver(name)
-        .prepare(&order(Role::Receiver), receiver_context)
+        .session(&order(Role::Receiver), receiver_context)
         .expect("a receiver");
     let peer = receiver.listen_address().expect("an address");
     let sender = driver(name)
-        .prepare(&order(Role::Sender), sender_context)
+        .session(&order(Role::Sender), sender_context)
         .expect("a sender");
     // One that has closed again, one of another protocol.
     drop(TcpStream::connect(peer).expect("connected"));

@@ -4,8 +4,8 @@ use regatta_control::{Role, TrialOrder};
 use regatta_model::{Argument, Bytes, StackFacts, Text, Warning, fact, phrase, stack, warning};
 use regatta_transport::{Result, opening::Token};
 use regatta_transport_sockets::{
-    driver::{self, End},
-    endpoints::StreamEnd,
+    driver,
+    endpoints::{SocketRole, StreamEnd},
 };
 
 use super::{
@@ -22,13 +22,16 @@ use crate::{
     uses_gso,
 };
 
+/// One end of a trial.
+pub(crate) type End<R> = StreamEnd<driver::End<Reliable, R>, Established>;
+
 /// Makes the end of a trial over reliable UDP for messages of `message` bytes, if each is to be one
 /// datagram; a listening end listens when this returns.
-pub(crate) fn new(
+pub(crate) fn new<R: SocketRole>(
     order: &TrialOrder,
     rules: Rules,
     message: Option<usize>,
-) -> Result<StreamEnd<End<Reliable>, Established>> {
+) -> Result<End<R>> {
     let token = Token::parse(&order.token)?;
     // One message at a time gives nothing to put together.
     let joins = uses_gso(order) && rules.window > 1;
@@ -40,11 +43,8 @@ pub(crate) fn new(
         packet_bytes: (order.path.mtu_bytes as usize).saturating_sub(headers(order.local)),
         fragments: true,
     };
-    let mut end = End::new(
-        order,
-        settings,
-        Reliable::new(rules, token, !order.connects()),
-    )?;
+    let protocol = Reliable::new(rules, token, !R::CONNECTS);
+    let mut end = driver::End::new(order, settings, protocol)?;
     let side = order.role.name();
     let stack_facts = stack_facts(&rules, message, end.offloads());
     let facts = &mut end.base.facts;
@@ -59,7 +59,7 @@ pub(crate) fn new(
     }
     Ok(StreamEnd {
         end,
-        make: Box::new(|handle, _, stop| {
+        make: Box::new(|handle, stop| {
             stop.on_stop(&handle);
             Established::new(handle)
         }),

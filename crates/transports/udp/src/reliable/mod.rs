@@ -24,9 +24,10 @@ use std::time::Duration;
 use regatta_control::TrialOrder;
 use regatta_model::{Opening, WorkloadKind, reason};
 use regatta_transport::{
-    Driver, DriverDescriptor, Result, Session, StreamSession, TransportError, TrialContext,
-    driver_options, idle_messages_at_once, options::Choice,
+    ClientSession, Driver, DriverDescriptor, Result, ServerSession, StreamSession, TransportError,
+    TrialContext, driver_options, idle_messages_at_once, options::Choice,
 };
+use regatta_transport_sockets::endpoints::{Connecting, Listening, SocketRole};
 use strum::{EnumString, VariantNames};
 
 use self::{frame::LARGEST_WINDOW, sender::Rules};
@@ -99,7 +100,22 @@ impl Driver for UdpReliable {
         &DESCRIPTOR
     }
 
-    fn prepare(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn Session>> {
+    fn client(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ClientSession>> {
+        Ok(self.end::<Connecting>(order, context)?)
+    }
+
+    fn server(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ServerSession>> {
+        Ok(self.end::<Listening>(order, context)?)
+    }
+}
+
+impl UdpReliable {
+    /// Makes one end.
+    fn end<R: SocketRole>(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<StreamSession<endpoint::End<R>>>> {
         self.check_options(&order.transport.options)?;
         let (message, is_datagram) = order.workload.kind.largest_message();
         if is_datagram && message.0 > LONGEST_PAYLOAD as u64 {
@@ -113,7 +129,7 @@ impl Driver for UdpReliable {
         let rules = rules(&options, idle_messages_at_once(order));
         let endpoint = endpoint::new(order, rules, datagram)?;
         let order = with_own_opening(order);
-        Ok(Box::new(StreamSession::new(endpoint, &order, context)?))
+        StreamSession::new(endpoint, &order, context)
     }
 }
 

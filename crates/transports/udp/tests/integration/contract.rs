@@ -7,7 +7,8 @@ use regatta_control::{Note, ProblemKind, Role, TrialOrder};
 use regatta_model::OptionValue;
 use regatta_test_contract::contract;
 use regatta_transport::{
-    Driver, DriverDescriptor, Session, TransportError, TrialContext, Unsupported, testing,
+    ClientSession, Driver, DriverDescriptor, ServerSession, TransportError, TrialContext,
+    Unsupported, testing,
 };
 
 fn udp() -> &'static dyn Driver {
@@ -54,17 +55,31 @@ impl Driver for With {
         self.0.supported(options)
     }
 
-    fn prepare(
+    fn client(
         &self,
         order: &TrialOrder,
         context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
+    ) -> Result<Box<dyn ClientSession>, TransportError> {
+        self.0.client(&self.changed(order), context)
+    }
+
+    fn server(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn ServerSession>, TransportError> {
+        self.0.server(&self.changed(order), context)
+    }
+}
+
+impl With {
+    fn changed(&self, order: &TrialOrder) -> TrialOrder {
         let mut order = order.clone();
         for (name, value) in self.1 {
             let options = &mut order.transport.options;
             options.entry((*name).to_owned()).or_insert(value.clone());
         }
-        self.0.prepare(&order, context)
+        order
     }
 }
 
@@ -191,7 +206,7 @@ fn a_message_longer_than_a_datagram_is_unsupported(driver: &dyn Driver) {
     let name = driver.descriptor().name;
     let order: TrialOrder = testing::order_for(Role::Sender, name, 1_000_000, 65_508);
     let error = driver
-        .prepare(&order, testing::trial_context().0)
+        .session(&order, testing::trial_context().0)
         .err()
         .expect("it cannot be carried");
     assert_eq!(error.kind(), ProblemKind::Unsupported);

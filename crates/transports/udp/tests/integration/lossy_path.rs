@@ -61,12 +61,12 @@ fn run_changed(
     receiver_seen.connect(&sender_context.peer);
     let receiver_stop = receiver_context.stop.clone();
     let receiver = udp()
-        .prepare(&order(Role::Receiver), receiver_context)
+        .session(&order(Role::Receiver), receiver_context)
         .expect("a receiver");
     let listens = receiver.listen_address().expect("an address");
     let relay = Relay::new(listens, forward, reverse);
     let sender = udp()
-        .prepare(&order(Role::Sender), sender_context)
+        .session(&order(Role::Sender), sender_context)
         .expect("a sender");
     let address = relay.address;
     let (sender, receiver) = thread::scope(|scope| {

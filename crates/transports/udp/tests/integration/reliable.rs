@@ -47,7 +47,7 @@ fn run(messages: u64, loss: f64, change: impl Fn(&mut TrialOrder)) -> Run {
     receiver_seen.connect(&sender_context.peer);
     let receiver_stop = receiver_context.stop.clone();
     let receiver = reliable()
-        .prepare(&order(Role::Receiver), receiver_context)
+        .session(&order(Role::Receiver), receiver_context)
         .expect("a receiver");
     let listens = receiver.listen_address().expect("an address");
     let direction = Direction {
@@ -56,7 +56,7 @@ fn run(messages: u64, loss: f64, change: impl Fn(&mut TrialOrder)) -> Run {
     };
     let relay = Relay::new(listens, direction, direction);
     let sender = reliable()
-        .prepare(&order(Role::Sender), sender_context)
+        .session(&order(Role::Sender), sender_context)
         .expect("a sender");
     let address = relay.address;
     let (sender, receiver) = thread::scope(|scope| {

@@ -9,7 +9,8 @@ use std::{
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
-    Driver, DriverDescriptor, OptionValues, Session, TransportError, TrialContext, Unsupported,
+    ClientSession, Driver, DriverDescriptor, OptionValues, ServerSession, TransportError,
+    TrialContext, Unsupported,
 };
 
 /// Description of every script, so that it is taken for a driver.
@@ -43,14 +44,28 @@ impl Driver for Example {
         Ok(())
     }
 
-    fn prepare(
+    fn client(
         &self,
         order: &TrialOrder,
         context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
+    ) -> Result<Box<dyn ClientSession>, TransportError> {
+        external().client(&self.changed(order), context)
+    }
+
+    fn server(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn ServerSession>, TransportError> {
+        external().server(&self.changed(order), context)
+    }
+}
+
+impl Example {
+    fn changed(&self, order: &TrialOrder) -> TrialOrder {
         let mut order = order.clone();
         with_program(&mut order, &example());
-        external().prepare(&order, context)
+        order
     }
 }
 

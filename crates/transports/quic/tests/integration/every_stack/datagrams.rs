@@ -6,8 +6,8 @@ use regatta_control::{ProblemKind, TrialOrder};
 use regatta_model::{Bytes, OptionValue, WorkloadKind};
 use regatta_test_contract::contract;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, OptionError, Session, TransportError, TrialContext,
-    Unsupported, testing::run_pair,
+    Carries, ClientSession, Driver, DriverDescriptor, OptionError, ServerSession, TransportError,
+    TrialContext, Unsupported, testing::run_pair,
 };
 use regatta_transport_quic::drivers;
 
@@ -174,11 +174,25 @@ impl Driver for ByDatagram {
         self.0.supported(options)
     }
 
-    fn prepare(
+    fn client(
         &self,
         order: &TrialOrder,
         context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
+    ) -> Result<Box<dyn ClientSession>, TransportError> {
+        self.0.client(&self.changed(order), context)
+    }
+
+    fn server(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn ServerSession>, TransportError> {
+        self.0.server(&self.changed(order), context)
+    }
+}
+
+impl ByDatagram {
+    fn changed(&self, order: &TrialOrder) -> TrialOrder {
         let mut order = order.clone();
         let mode = OptionValue::Text("datagram".to_owned());
         order.transport.options.insert("mode".to_owned(), mode);
@@ -188,7 +202,7 @@ impl Driver for ByDatagram {
             *message = Bytes(message.0.min(8000));
             *size = Bytes(size.0.min(20_000_000_000_000));
         }
-        self.0.prepare(&order, context)
+        order
     }
 }
 

@@ -78,11 +78,11 @@ fn run_without_close(driver: &dyn Driver, change: fn(&mut TrialOrder)) {
     };
     let live = std::sync::Arc::clone(&context.live);
     let receiver = driver
-        .prepare(&order(Role::Receiver), context)
+        .session(&order(Role::Receiver), context)
         .expect("a receiver");
     let listens = receiver.listen_address().expect("an address");
     let sender = driver
-        .prepare(&order(Role::Sender), sender_context)
+        .session(&order(Role::Sender), sender_context)
         .expect("a sender");
     let front = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let address = front.local_addr().expect("an address");

@@ -58,7 +58,7 @@ fn a_peer_that_never_answers_is_timed_out(driver: &dyn Driver) {
         order.connect_deadline = Duration::from_millis(400);
         change(&mut order);
         let (context, _) = trial_context();
-        let sender = driver.prepare(&order, context).expect("a sender");
+        let sender = driver.session(&order, context).expect("a sender");
         let error = sender.run(Some(peer)).expect_err("nobody answers");
         assert_eq!(error.kind(), ProblemKind::TimedOut, "{error}");
         assert_eq!(error.to_string(), "no connection within 400 ms");

@@ -21,10 +21,10 @@ fn another_certificate_with_the_same_name_is_refused(driver: &dyn Driver) {
     let mut order = order_for(Role::Sender, name, 1000, 1000);
     order.tls.certificate_der_base64 = BASE64.encode(other.cert.der());
     let (context, _) = trial_context();
-    let sender = driver.prepare(&order, context).expect("a sender");
+    let sender = driver.session(&order, context).expect("a sender");
     let order = order_for(Role::Receiver, name, 1000, 1000);
     let (context, _) = trial_context();
-    let receiver = driver.prepare(&order, context.clone()).expect("a receiver");
+    let receiver = driver.session(&order, context.clone()).expect("a receiver");
     let peer = receiver.listen_address();
     let error = thread::scope(|scope| {
         let receiver = scope.spawn(move || receiver.run(None));
@@ -48,11 +48,11 @@ fn a_certificate_without_its_key_is_refused(driver: &dyn Driver) {
     let mut order = order_for(Role::Receiver, name, 1000, 1000);
     order.tls.key_der_base64 = Some(BASE64.encode(other.signing_key.serialize_der()));
     let (context, _) = trial_context();
-    assert!(driver.prepare(&order, context.clone()).is_err(), "{name}");
+    assert!(driver.session(&order, context.clone()).is_err(), "{name}");
     order.tls.key_der_base64 = None;
     assert!(
         matches!(
-            driver.prepare(&order, context),
+            driver.session(&order, context),
             Err(TransportError::Order { .. })
         ),
         "{name}"
@@ -64,7 +64,7 @@ fn a_path_with_too_small_packets_is_unsupported(driver: &dyn Driver) {
     order.path.mtu_bytes = 1000;
     let (context, _) = trial_context();
     let error = driver
-        .prepare(&order, context)
+        .session(&order, context)
         .err()
         .expect("QUIC needs more");
     assert_eq!(error.kind(), ProblemKind::Unsupported);

@@ -40,13 +40,13 @@ fn listening_end_ignores_other_protocols(driver: &dyn Driver) {
     let name = driver.descriptor().name;
     let mut order = order_for(Role::Receiver, name, 100_000, 1000);
     let (context, seen) = trial_context();
-    let receiver = driver.prepare(&order, context.clone()).expect("a receiver");
+    let receiver = driver.session(&order, context.clone()).expect("a receiver");
     let listens = receiver.listen_address().expect("an address");
     order = order_for(Role::Sender, name, 100_000, 1000);
     let (sender_context, sender_seen) = trial_context();
     sender_seen.connect(&context.peer);
     seen.connect(&sender_context.peer);
-    let sender = driver.prepare(&order, sender_context).expect("a sender");
+    let sender = driver.session(&order, sender_context).expect("a sender");
     let stranger = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let (sender, receiver) = thread::scope(|scope| {
         let receiver = scope.spawn(move || receiver.run(None));
@@ -69,7 +69,7 @@ fn a_connecting_end_gives_up_on_another_protocol_at_its_deadline(driver: &dyn Dr
     let mut order = order_for(Role::Sender, name, 1000, 1000);
     order.connect_deadline = Duration::from_millis(400);
     let (context, _) = trial_context();
-    let sender = driver.prepare(&order, context).expect("a sender");
+    let sender = driver.session(&order, context).expect("a sender");
     let other = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let address = other.local_addr().expect("an address");
     other

@@ -11,8 +11,10 @@ use bytes::Bytes;
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{Bytes as Size, Handshake, WorkloadKind};
 use regatta_transport::{
-    ByteStream, Executor as _, HandshakeMade, MonotonicTime, Purpose, Received, Stop,
-    StreamConnection, StreamEndpoint, stream::Accepted, testing::order_for,
+    Accepted, ByteStream, Endpoint as _, Executor as _, HandshakeMade, MonotonicTime, Purpose,
+    Received, Server as _, Stop, StreamConnection,
+    stream::{StreamClient, StreamServer},
+    testing::order_for,
 };
 use regatta_transport_quic::{noq_driver, quinn_driver};
 
@@ -38,21 +40,30 @@ fn order(role: Role, handshake: Handshake) -> TrialOrder {
 
 /// Stack under test, with the constructor of its ends.
 trait Stack {
-    fn end(order: TrialOrder) -> impl StreamEndpoint;
+    fn client(order: TrialOrder) -> impl StreamClient;
+    fn server(order: TrialOrder) -> impl StreamServer;
 }
 
 struct Quinn;
 struct Noq;
 
 impl Stack for Quinn {
-    fn end(order: TrialOrder) -> impl StreamEndpoint {
-        quinn_driver::streams(&order).expect("an end")
+    fn client(order: TrialOrder) -> impl StreamClient {
+        quinn_driver::streams(quinn_driver::QuicEndpoint::client(&order).expect("an end"))
+    }
+
+    fn server(order: TrialOrder) -> impl StreamServer {
+        quinn_driver::streams(quinn_driver::QuicEndpoint::server(&order).expect("an end"))
     }
 }
 
 impl Stack for Noq {
-    fn end(order: TrialOrder) -> impl StreamEndpoint {
-        noq_driver::streams(&order).expect("an end")
+    fn client(order: TrialOrder) -> impl StreamClient {
+        noq_driver::streams(noq_driver::QuicEndpoint::client(&order).expect("an end"))
+    }
+
+    fn server(order: TrialOrder) -> impl StreamServer {
+        noq_driver::streams(noq_driver::QuicEndpoint::server(&order).expect("an end"))
     }
 }
 
@@ -76,11 +87,11 @@ async fn take(stream: &mut impl ByteStream, length: usize) -> Vec<u8> {
 }
 
 /// Answers every request until `stop`; returns the number of requests, and the last facts.
-fn answer_all<E: StreamEndpoint>(end: &E, stop: &Stop) -> (usize, String) {
+fn answer_all<E: StreamServer>(end: &E, stop: &Stop) -> (usize, String) {
     let mut answered = (0, String::new());
     end.executor().block_on(async {
         let mut open = Vec::new();
-        while let Ok(accepted) = end.accept(soon(), stop, &mut || {}).await {
+        while let Ok(accepted) = end.accept(soon(), stop, &mut |_| true).await {
             let Accepted::Connection(connection) = accepted else {
                 panic!("a handshake failed");
             };
@@ -108,7 +119,7 @@ fn answer_all<E: StreamEndpoint>(end: &E, stop: &Stop) -> (usize, String) {
 type Made = (Option<HandshakeMade>, Duration);
 
 /// Makes one connection with one request; returns its handshake and the time until its answer.
-async fn exchange<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> Made {
+async fn exchange<E: StreamClient>(end: &E, peer: SocketAddr) -> Made {
     let begun = Instant::now();
     let stop = Stop::new();
     let connection = end
@@ -127,9 +138,9 @@ async fn exchange<E: StreamEndpoint>(end: &E, peer: SocketAddr) -> Made {
 
 /// Makes connections one after another, each with one request.
 fn exchanges<S: Stack>(handshake: Handshake, one_way: Duration) -> (Vec<Made>, (usize, String)) {
-    let server = S::end(order(Role::Receiver, handshake));
-    let client = S::end(order(Role::Sender, handshake));
-    let listens = server.listen_address().expect("an address");
+    let server = S::server(order(Role::Receiver, handshake));
+    let client = S::client(order(Role::Sender, handshake));
+    let listens = server.address();
     let front = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let address = front.local_addr().expect("an address");
     let (over, stop) = (AtomicBool::new(false), Stop::new());
@@ -209,10 +220,10 @@ regatta_test_contract::test_cases! { noq_handshakes_take_the_expected_round_trip
 /// Checks early data with a ticket of one end, over a connection to another end that does not know
 /// it.
 fn refused_early_data<S: Stack>() {
-    let first = S::end(order(Role::Receiver, Handshake::EarlyData));
-    let second = S::end(order(Role::Receiver, Handshake::EarlyData));
-    let client = S::end(order(Role::Sender, Handshake::EarlyData));
-    let peers = [&first, &second].map(|end| end.listen_address().expect("an address"));
+    let first = S::server(order(Role::Receiver, Handshake::EarlyData));
+    let second = S::server(order(Role::Receiver, Handshake::EarlyData));
+    let client = S::client(order(Role::Sender, Handshake::EarlyData));
+    let peers = [&first, &second].map(|end| end.address());
     let stop = Stop::new();
     thread::scope(|scope| {
         let (first, second, stop) = (&first, &second, &stop);
@@ -250,9 +261,9 @@ mod real_time {
     fn many_at_once<S: Stack>() {
         const CONNECTIONS: usize = 20;
         let one_way = Duration::from_millis(40);
-        let server = S::end(order(Role::Receiver, Handshake::Full));
-        let client = S::end(order(Role::Sender, Handshake::Full));
-        let listens = server.listen_address().expect("an address");
+        let server = S::server(order(Role::Receiver, Handshake::Full));
+        let client = S::client(order(Role::Sender, Handshake::Full));
+        let listens = server.address();
         let front = UdpSocket::bind("127.0.0.1:0").expect("a socket");
         let address = front.local_addr().expect("an address");
         let (over, stop) = (AtomicBool::new(false), Stop::new());

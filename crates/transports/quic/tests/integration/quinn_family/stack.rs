@@ -133,11 +133,11 @@ fn the_probe_outlives_the_deadline_until_its_answers_are_there(driver: &dyn Driv
     sender_seen.connect(&receiver_context.peer);
     receiver_seen.connect(&sender_context.peer);
     let receiver = driver
-        .prepare(&order(Role::Receiver), receiver_context)
+        .session(&order(Role::Receiver), receiver_context)
         .expect("a receiver");
     let listens = receiver.listen_address().expect("an address");
     let sender = driver
-        .prepare(&order(Role::Sender), sender_context)
+        .session(&order(Role::Sender), sender_context)
         .expect("a sender");
     let front = UdpSocket::bind("127.0.0.1:0").expect("a socket");
     let address = front.local_addr().expect("an address");

@@ -3,7 +3,8 @@
 use regatta_control::TrialOrder;
 use regatta_model::OptionValue;
 use regatta_transport::{
-    Carries, Driver, DriverDescriptor, Session, TransportError, TrialContext, Unsupported,
+    Carries, ClientSession, Driver, DriverDescriptor, ServerSession, TransportError, TrialContext,
+    Unsupported,
 };
 
 /// Returns a driver of this crate.
@@ -47,17 +48,31 @@ impl Driver for Unordered {
         self.driver.supported(options)
     }
 
-    fn prepare(
+    fn client(
         &self,
         order: &TrialOrder,
         context: TrialContext,
-    ) -> Result<Box<dyn Session>, TransportError> {
+    ) -> Result<Box<dyn ClientSession>, TransportError> {
+        self.driver.client(&self.changed(order), context)
+    }
+
+    fn server(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn ServerSession>, TransportError> {
+        self.driver.server(&self.changed(order), context)
+    }
+}
+
+impl Unordered {
+    fn changed(&self, order: &TrialOrder) -> TrialOrder {
         let mut order = order.clone();
         let unordered = OptionValue::Flag(false);
         order
             .transport
             .options
             .insert("ordered".to_owned(), unordered);
-        self.driver.prepare(&order, context)
+        order
     }
 }
