@@ -74,8 +74,7 @@ fn drive(condition: &Condition, packets: u64) -> Result<f64, BenchError> {
     }
     let seconds = started.elapsed().as_secs_f64();
     let counters = link.counters();
-    let counted =
-        counters.delivered + counters.loss_drops + counters.queue_drops + link.in_flight();
+    let counted = counters.delivered + counters.dropped() + link.in_flight();
     if counted != packets {
         return Err(BenchError::reference(format!(
             "the emulator lost count: {counted} of {packets} packets"

@@ -2,12 +2,9 @@
 
 use std::collections::VecDeque;
 
-use regatta_model::Link;
+use regatta_model::{Link, PacketCounter};
 
-use crate::{
-    outcome::Cause,
-    rng::{Chance, LinkRng, Purpose},
-};
+use crate::rng::{Chance, LinkRng, Purpose};
 
 /// Causes of a loss.
 const LOSS: u64 = 1;
@@ -32,12 +29,12 @@ impl PacketImpairments {
     /// Returns the cause of the packet's loss on the wire, if it is lost. Where several causes
     /// apply, the list comes first, then bursts, then loss at random.
     #[inline]
-    pub(crate) fn lost(self) -> Option<Cause> {
+    pub(crate) fn lost(self) -> Option<PacketCounter> {
         match self.flags & (LOSS | BURST | LIST) {
             0 => None,
-            flags if flags & LIST != 0 => Some(Cause::List),
-            flags if flags & BURST != 0 => Some(Cause::Burst),
-            _ => Some(Cause::Loss),
+            flags if flags & LIST != 0 => Some(PacketCounter::List),
+            flags if flags & BURST != 0 => Some(PacketCounter::Burst),
+            _ => Some(PacketCounter::Loss),
         }
     }
 
@@ -208,9 +205,9 @@ mod tests {
             };
             impairments.lost()
         };
-        assert_eq!(lost(LIST | BURST | LOSS | TWICE), Some(Cause::List));
-        assert_eq!(lost(BURST | LOSS | SKIPS), Some(Cause::Burst));
-        assert_eq!(lost(LOSS | CORRUPTED), Some(Cause::Loss));
+        assert_eq!(lost(LIST | BURST | LOSS | TWICE), Some(PacketCounter::List));
+        assert_eq!(lost(BURST | LOSS | SKIPS), Some(PacketCounter::Burst));
+        assert_eq!(lost(LOSS | CORRUPTED), Some(PacketCounter::Loss));
         assert_eq!(lost(TWICE | SKIPS | CORRUPTED), None);
     }
 

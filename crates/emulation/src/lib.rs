@@ -9,9 +9,9 @@
 //! packets.
 
 mod bottleneck;
-mod codel;
 mod correlated_delay;
 mod delay;
+mod discipline;
 mod impairments;
 mod in_flight;
 mod link;
@@ -23,6 +23,6 @@ mod settings;
 
 pub use delay::{DelayMoments, delay_moments, netem_table};
 pub use link::EmulatedLink;
-pub use outcome::{Cause, Counters, Discarded, Due, Offer};
-pub use packet::Packet;
+pub use outcome::{Counters, Discarded, Due, Offer};
+pub use packet::{Ecn, Packet};
 pub use settings::{Direction, LinkError};

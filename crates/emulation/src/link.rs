@@ -2,17 +2,18 @@
 
 use std::collections::VecDeque;
 
-use regatta_model::Condition;
+use regatta_model::{Condition, PacketCounter};
 
 use crate::{
     bottleneck::Bottleneck,
-    codel::Codel,
     correlated_delay::CorrelatedDelay,
+    discipline::{Discipline, Fates, Limit},
     impairments::{CORRUPTED, ImpairmentRng, PacketImpairments, SKIPS, TWICE},
     in_flight::{InFlight, InFlightPacket},
-    outcome::{Cause, Counters, Discarded, Due, Offer},
-    packet::Packet,
-    queue::{Queue, Waiting},
+    outcome::{Counters, Discarded, Due, Offer},
+    packet::{Ecn, Packet},
+    queue::Waiting,
+    rng::{LinkRng, Purpose},
     settings::{Direction, LinkError, Settings},
 };
 
@@ -50,8 +51,7 @@ pub struct EmulatedLink<P> {
     /// The propagation delay's draw where it changes in time, from the first packet on.
     correlated_delay: Option<CorrelatedDelay>,
     bottleneck: Bottleneck,
-    queue: Queue<P>,
-    codel: Option<Codel>,
+    queue: Discipline<P>,
     wire: InFlight<P>,
     wire_bytes: u64,
     latest_due: u64,
@@ -80,10 +80,7 @@ impl<P: Packet> EmulatedLink<P> {
             impairment_rng: ImpairmentRng::new(&settings.link, seed, 0, None),
             correlated_delay: None,
             bottleneck: settings.bottleneck.clone(),
-            queue: Queue::new(),
-            codel: settings
-                .codel
-                .map(|times| Codel::new(mtu_bytes).with(times)),
+            queue: Discipline::new(settings.link.discipline, mtu_bytes, draws(seed, 0)),
             wire: InFlight::new(settings.reorders()),
             wire_bytes: 0,
             latest_due: 0,
@@ -109,7 +106,7 @@ impl<P: Packet> EmulatedLink<P> {
     }
 
     /// Offers a packet that arrives at `now`. A time before an earlier one counts as that one.
-    pub fn offer(&mut self, now: u64, mut packet: P) -> Offer<P> {
+    pub fn offer(&mut self, now: u64, packet: P) -> Offer<P> {
         self.now = self.now.max(now);
         let now = self.now;
         self.catch_up(now);
@@ -118,30 +115,36 @@ impl<P: Packet> EmulatedLink<P> {
         self.counters.offered += 1;
         let impairments = self.impairment_rng.next(ordinal);
         if size > self.mtu_bytes {
-            return self.dropped(packet, Cause::Mtu);
+            return self.dropped(packet, PacketCounter::Mtu);
         }
         let start = self.start(now, size);
-        if start.is_none() && !self.has_room(size) {
-            return self.dropped(packet, Cause::Queue);
-        }
-        let (carried, outcome) = match impairments.lost() {
-            // It takes its share of queue and rate all the same.
-            Some(cause) => (None, self.dropped(packet, cause)),
-            None => {
-                if impairments.has(CORRUPTED) {
-                    packet.flip_bit(self.impairment_rng.flipped_bit());
-                    self.counters.corrupted += 1;
-                }
-                (Some(packet), Offer::Carried)
-            }
-        };
-        let waiting = Waiting {
-            packet: carried,
+        let mut waiting = Waiting {
+            packet: Some(packet),
             size,
             arrived: now,
             ordinal,
             impairments,
+            flow: 0,
+            ecn: Ecn::NotEct,
         };
+        if start.is_none()
+            && let Some(cause) = self.admit(now, &mut waiting)
+            && let Some(packet) = waiting.packet.take()
+        {
+            return self.dropped(packet, cause);
+        }
+        // One that is lost takes its share of queue and rate all the same.
+        let mut outcome = Offer::Carried;
+        if let Some(cause) = impairments.lost() {
+            if let Some(packet) = waiting.packet.take() {
+                outcome = self.dropped(packet, cause);
+            }
+        } else if impairments.has(CORRUPTED)
+            && let Some(packet) = &mut waiting.packet
+        {
+            packet.flip_bit(self.impairment_rng.flipped_bit());
+            self.counters.packets[PacketCounter::Corrupted] += 1;
+        }
         match start {
             Some(start) => self.send(start, waiting),
             None => {
@@ -153,17 +156,32 @@ impl<P: Packet> EmulatedLink<P> {
         outcome
     }
 
+    /// Decides whether a packet may wait: returns the cause of its drop, or none.
     #[inline]
-    fn dropped(&mut self, packet: P, cause: Cause) -> Offer<P> {
-        let counters = &mut self.counters;
-        *match cause {
-            Cause::Mtu => &mut counters.mtu_drops,
-            Cause::Queue => &mut counters.queue_drops,
-            Cause::Discipline => &mut counters.codel_drops,
-            Cause::Loss => &mut counters.loss_drops,
-            Cause::Burst => &mut counters.burst_drops,
-            Cause::List => &mut counters.list_drops,
-        } += 1;
+    fn admit(&mut self, now: u64, waiting: &mut Waiting<P>) -> Option<PacketCounter> {
+        if self.bottleneck.is_unlimited() {
+            return Some(PacketCounter::Queue);
+        }
+        if self.queue.reads_packets()
+            && let Some(packet) = &waiting.packet
+        {
+            (waiting.flow, waiting.ecn) = (packet.flow(), packet.ecn());
+        }
+        let limit = Limit {
+            bytes: self.settings.queue_bytes,
+            packets: self.settings.link.queue_packets.unwrap_or(u64::MAX),
+        };
+        let mut fates = Fates {
+            counters: &mut self.counters.packets,
+            discarded: &mut self.discarded,
+            ecn: self.settings.link.ecn,
+        };
+        self.queue.admit(now, waiting, limit, &mut fates)
+    }
+
+    #[inline]
+    fn dropped(&mut self, packet: P, cause: PacketCounter) -> Offer<P> {
+        self.counters.packets[cause] += 1;
         Offer::Dropped { packet, cause }
     }
 
@@ -183,7 +201,7 @@ impl<P: Packet> EmulatedLink<P> {
         })
     }
 
-    /// Returns a packet that the queue's discipline has dropped, if there is one. Under CoDel, call
+    /// Returns a packet that the queue's discipline has dropped, if there is one. Under a discipline that drops, call
     /// it after each [`EmulatedLink::poll`] until it returns `None`: dropped packets are kept until then.
     pub fn discarded(&mut self) -> Option<Discarded<P>> {
         self.discarded.pop()
@@ -256,13 +274,6 @@ impl<P: Packet> EmulatedLink<P> {
             .ready(self.settings.link.rate_of.bytes_of(size))
     }
 
-    fn has_room(&self, size: u64) -> bool {
-        let most_packets = self.settings.link.queue_packets.unwrap_or(u64::MAX);
-        !self.bottleneck.is_unlimited()
-            && self.queue.bytes() + size <= self.settings.queue_bytes
-            && self.queue.packets() < most_packets
-    }
-
     /// Catches up with everything until `now`: packets that leave the queue, and steps of the
     /// schedule.
     #[inline]
@@ -290,22 +301,14 @@ impl<P: Packet> EmulatedLink<P> {
             if start > now {
                 return;
             }
-            let taken = match &mut self.codel {
-                None => self.queue.pop(),
-                Some(codel) => {
-                    let discarded = &mut self.discarded;
-                    let drops = &mut self.counters.codel_drops;
-                    codel.take(&mut self.queue, start, |waiting| {
-                        // One that was to be lost has been counted and given back already.
-                        if let Some(packet) = waiting.packet {
-                            *drops += 1;
-                            discarded.push(Discarded { at: start, packet });
-                        }
-                    })
-                }
+            let mut fates = Fates {
+                counters: &mut self.counters.packets,
+                discarded: &mut self.discarded,
+                ecn: self.settings.link.ecn,
             };
+            let taken = self.queue.take(start, &mut fates);
             if let Some(waiting) = taken {
-                // CoDel may have taken one of another size.
+                // The discipline may have taken one of another size.
                 self.send(start.max(self.ready(waiting.size)), waiting);
             }
         }
@@ -332,7 +335,7 @@ impl<P: Packet> EmulatedLink<P> {
         }
         let at = self.due(sent, impairments);
         if impairments.has(TWICE) {
-            self.counters.duplicated += 1;
+            self.counters.packets[PacketCounter::Duplicated] += 1;
             self.hold(at, ordinal, size, packet.duplicate());
         }
         self.hold(at, ordinal, size, packet);
@@ -341,7 +344,7 @@ impl<P: Packet> EmulatedLink<P> {
     #[inline]
     fn due(&mut self, sent: u64, impairments: PacketImpairments) -> u64 {
         if impairments.has(SKIPS) {
-            self.counters.reordered += 1;
+            self.counters.packets[PacketCounter::Reordered] += 1;
             return sent;
         }
         let draw = match self.settings.jitter_span {
@@ -398,19 +401,21 @@ impl<P: Packet> EmulatedLink<P> {
                 self.seed,
             ));
         }
-        self.codel = settings.codel.map(|times| {
-            let codel = self.codel.take();
-            codel
-                .unwrap_or_else(|| Codel::new(self.mtu_bytes))
-                .with(times)
-        });
+        let ordinal = self.counters.offered;
+        let rng = draws(self.seed, ordinal);
+        self.queue
+            .change(settings.link.discipline, self.mtu_bytes, rng);
         self.settings = settings;
         if self.bottleneck.is_unlimited() {
             // Nothing is left that they could wait for.
-            self.codel = None;
             while let Some(waiting) = self.queue.pop() {
                 self.send(now, waiting);
             }
         }
     }
+}
+
+/// Returns what makes the draws of a queue's discipline, which begins at the packet `ordinal`.
+fn draws(seed: (u64, u64), ordinal: u64) -> impl FnOnce() -> LinkRng {
+    move || LinkRng::new(seed, Purpose::Discipline, ordinal)
 }

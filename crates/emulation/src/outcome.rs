@@ -1,21 +1,6 @@
 //! Outcomes of the packets that are offered to a link, and their counters.
 
-/// Cause of a packet's drop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Cause {
-    /// The packet is larger than the path's largest packet.
-    Mtu,
-    /// The bottleneck's queue has no room for it.
-    Queue,
-    /// The queue's discipline (CoDel) dropped the packet, so that the queue becomes shorter.
-    Discipline,
-    /// The packet was lost at random on the wire.
-    Loss,
-    /// The packet was lost on the wire in a burst.
-    Burst,
-    /// The packet is one of those that the condition names.
-    List,
-}
+use regatta_model::{Fate, PacketCounter, PacketCounters};
 
 /// Outcome of offering a packet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +12,7 @@ pub enum Offer<P> {
         /// The packet.
         packet: P,
         /// Cause of the drop.
-        cause: Cause,
+        cause: PacketCounter,
     },
 }
 
@@ -47,37 +32,30 @@ pub struct Discarded<P> {
     pub at: u64,
     /// The packet.
     pub packet: P,
+    /// Cause of the drop.
+    pub cause: PacketCounter,
 }
 
 /// Counters of a link's packets so far.
 ///
-/// `offered` + `duplicated` = `delivered` + the six drops + [`crate::EmulatedLink::in_flight`].
+/// Those offered and the duplicated ones are those delivered, lost, dropped, and [`crate::EmulatedLink::in_flight`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets that arrived at the link.
     pub offered: u64,
     /// Packets that left the link.
     pub delivered: u64,
-    /// Packets lost at random, each on its own.
-    pub loss_drops: u64,
-    /// Packets lost in bursts.
-    pub burst_drops: u64,
-    /// Packets lost because the condition names them.
-    pub list_drops: u64,
-    /// Packets that found the queue full.
-    pub queue_drops: u64,
-    /// Packets that CoDel dropped, without those that were to be lost on the wire: these are
-    /// counted as such.
-    pub codel_drops: u64,
-    /// Packets larger than the path's largest packet.
-    pub mtu_drops: u64,
-    /// Packets of which a bit was flipped.
-    pub corrupted: u64,
-    /// Packets that were duplicated.
-    pub duplicated: u64,
-    /// Packets that skipped the propagation delay.
-    pub reordered: u64,
+    /// Packets that were dropped or impaired.
+    pub packets: PacketCounters<u64>,
     /// Most bytes that waited for the bottleneck at one moment, the packet under transmission not
     /// counted.
     pub queue_max_bytes: u64,
+}
+
+impl Counters {
+    /// Returns the number of packets that were lost or dropped.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.packets.with_fate(Fate::Lost) + self.packets.with_fate(Fate::Dropped)
+    }
 }

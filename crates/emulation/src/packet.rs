@@ -1,5 +1,32 @@
 //! Packet as a link handles it.
 
+/// Explicit Congestion Notification codepoint of an IP packet (RFC 3168 §5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Ecn {
+    /// Its sender does not react to marks.
+    #[default]
+    NotEct,
+    /// It can be marked.
+    Ect0,
+    /// It can be marked, and its sender slows down in proportion to marks (RFC 9331).
+    Ect1,
+    /// It is marked: congestion experienced.
+    Ce,
+}
+
+impl Ecn {
+    /// Returns the codepoint of the two low bits of the traffic class.
+    #[must_use]
+    pub const fn of_bits(traffic_class: u8) -> Self {
+        match traffic_class & 0b11 {
+            0b00 => Self::NotEct,
+            0b10 => Self::Ect0,
+            0b01 => Self::Ect1,
+            _ => Self::Ce,
+        }
+    }
+}
+
 /// Packet as a link handles it.
 pub trait Packet: Sized {
     /// Bytes of the whole IP packet.
@@ -14,6 +41,19 @@ pub trait Packet: Sized {
 
     /// Notes that the packet skips the propagation delay, and so goes ahead of others.
     fn skips_delay(&mut self) {}
+
+    /// Returns a number that all packets of a flow share: a hash of their addresses, protocol and ports.
+    fn flow(&self) -> u32 {
+        0
+    }
+
+    /// Returns the packet's ECN codepoint.
+    fn ecn(&self) -> Ecn {
+        Ecn::NotEct
+    }
+
+    /// Sets the codepoint [`Ecn::Ce`].
+    fn mark(&mut self) {}
 }
 
 impl Packet for Vec<u8> {

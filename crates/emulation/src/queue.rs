@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use crate::impairments::PacketImpairments;
+use crate::{impairments::PacketImpairments, packet::Ecn};
 
 /// A packet that waits.
 #[derive(Debug, Clone)]
@@ -14,6 +14,10 @@ pub(crate) struct Waiting<P> {
     pub(crate) arrived: u64,
     pub(crate) ordinal: u64,
     pub(crate) impairments: PacketImpairments,
+    /// Hash of the packet's flow, where the discipline reads it.
+    pub(crate) flow: u32,
+    /// Codepoint of the packet, where the discipline reads it.
+    pub(crate) ecn: Ecn,
 }
 
 /// First-in, first-out queue that counts its packets and bytes.
@@ -50,6 +54,11 @@ impl<P> Queue<P> {
     /// Returns the size of the packet at the head, in bytes.
     pub(crate) fn head(&self) -> Option<u64> {
         self.waiting.front().map(|waiting| waiting.size)
+    }
+
+    /// Returns the time at which the packet at the head arrived.
+    pub(crate) fn waits_since(&self) -> Option<u64> {
+        self.waiting.front().map(|waiting| waiting.arrived)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

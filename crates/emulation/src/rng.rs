@@ -14,13 +14,16 @@ pub(crate) enum Purpose {
     Reordering = 3,
     Duplication = 4,
     Corruption = 5,
+    Discipline = 6,
 }
 
 impl Purpose {
     /// Returns the number of draws that one packet takes.
     const fn per_packet(self) -> u64 {
         match self {
-            Self::Loss | Self::Jitter | Self::Reordering | Self::Duplication => 1,
+            Self::Loss | Self::Jitter | Self::Reordering | Self::Duplication | Self::Discipline => {
+                1
+            }
             // Loss and change of state; whether, and which bit.
             Self::Bursts | Self::Corruption => 2,
         }
@@ -94,13 +97,14 @@ pub(crate) fn up_to(draw: u64, highest: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const ALL: [Purpose; 6] = [
+    const ALL: [Purpose; 7] = [
         Purpose::Loss,
         Purpose::Jitter,
         Purpose::Bursts,
         Purpose::Reordering,
         Purpose::Duplication,
         Purpose::Corruption,
+        Purpose::Discipline,
     ];
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_model::{Condition, Link, QueueDiscipline, Ratio};
+use regatta_model::{Condition, Link, Ratio};
 
 use crate::{bottleneck::Bottleneck, delay::Propagation};
 
@@ -51,8 +51,6 @@ pub(crate) struct Settings {
     /// where it changes in time and not from packet to packet.
     pub(crate) jitter_span: Option<u64>,
     pub(crate) queue_bytes: u64,
-    /// Target and interval of CoDel, in nanoseconds.
-    pub(crate) codel: Option<(u64, u64)>,
 }
 
 impl Settings {
@@ -82,12 +80,6 @@ impl Settings {
             ),
             jitter_span: link.jitter_span().map(nanoseconds).transpose()?,
             queue_bytes: condition.queue_limit(link).0,
-            codel: match link.discipline {
-                QueueDiscipline::DropTail => None,
-                QueueDiscipline::Codel { target, interval } => {
-                    Some((nanoseconds(target)?, nanoseconds(interval)?))
-                }
-            },
             link: untraced,
         })
     }

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use regatta_bed::{LinkCounters, PathCounters};
+use regatta_bed::PathCounters;
 use regatta_control::{Host, Role, SideReport};
 use regatta_model::{
-    Condition, Direction, Facts, Link, Measurements, MetricValues, QueueDiscipline, WorkloadKind,
-    metric::id,
-    metric::{self, Combination, LinkMetrics},
+    Condition, Direction, Facts, Link, Measurements, MetricValues, PacketCounter, Setting,
+    WorkloadKind,
+    metric::{self, Combination, id},
     warning,
 };
 
@@ -206,35 +206,46 @@ fn add_path(
     since: Duration,
     direction: Direction,
 ) {
-    let [forward, reverse] = direction.data_first([&path.forward, &path.reverse]);
-    for (names, counters, of_reverse_link) in [
-        (
-            LinkMetrics::FORWARD,
-            forward,
-            direction == Direction::Reverse,
-        ),
-        (
-            LinkMetrics::REVERSE,
-            reverse,
-            direction != Direction::Reverse,
-        ),
-    ] {
-        add_requested_counters(metrics, condition, names, counters, of_reverse_link);
-        let mut put = |name, count: u64| metrics.insert(name, count as f64);
-        if !counters.unsupported.offered {
-            put(names.packets, counters.offered);
+    let links: [fn(Setting<'_>) -> &Link; 2] =
+        [|setting| setting.forward, |setting| setting.reverse];
+    let links = direction.data_first(links);
+    let counted = direction.data_first([&path.forward, &path.reverse]);
+    for (index, (link_of, counters)) in links.into_iter().zip(counted).enumerate() {
+        let mut put =
+            |names: [&'static str; 2], count: u64| metrics.insert(names[index], count as f64);
+        let unsupported = &counters.unsupported;
+        if !unsupported.offered {
+            put(
+                [id::PATH_PACKETS, id::PATH_REVERSE_PACKETS],
+                counters.offered,
+            );
         }
-        if counters.unsupported.queue_drops {
-            put(names.drops, counters.loss_drops);
-        } else {
-            put(names.loss_drops, counters.loss_drops);
-            put(names.queue_drops, counters.queue_drops);
+        // Losses and drops by the full queue are one number then.
+        let are_one = unsupported.packets[PacketCounter::Queue];
+        if are_one {
+            put(
+                [id::PATH_DROPS, id::PATH_REVERSE_DROPS],
+                counters.packets[PacketCounter::Loss],
+            );
+        }
+        for &counter in PacketCounter::ALL {
+            if let Some(metric) = counter.metric()
+                && !(unsupported.packets[counter] || are_one && counter == PacketCounter::Loss)
+                // Zero where a setting of the condition asks for it; absent where none does.
+                && condition.settings().any(|setting| (metric.is_requested)(link_of(setting)))
+            {
+                put(metric.names, counters.packets[counter]);
+            }
         }
     }
+    let [forward, _] = counted;
     let mut put = |name, value: f64| metrics.insert(name, value);
-    let other_drops = forward.mtu_drops + forward.refused_drops;
-    put(id::PATH_OTHER_DROPS, other_drops as f64);
-    if forward.offered > 0 && !forward.unsupported.offered && !forward.unsupported.queue_drops {
+    let other_drops = [PacketCounter::Mtu, PacketCounter::Refused].map(|it| forward.packets[it]);
+    put(id::PATH_OTHER_DROPS, other_drops.iter().sum::<u64>() as f64);
+    if forward.offered > 0
+        && !forward.unsupported.offered
+        && !forward.unsupported.packets[PacketCounter::Queue]
+    {
         let loss = forward.lost() as f64 / forward.offered as f64;
         put(id::PATH_LOSS_RATIO, loss);
     }
@@ -244,56 +255,6 @@ fn add_path(
     let since_ns = since.as_nanos() as f64;
     if since_ns > 0.0 {
         put(id::CPU_PATH_RATIO, path.cpu_ns as f64 / since_ns);
-    }
-}
-
-/// Adds counters of impairments that only some conditions ask for: with zero where the condition
-/// asks for the impairment, and none where it does not or where the emulator cannot count it.
-/// `back` selects the condition's link from the listening host.
-fn add_requested_counters(
-    metrics: &mut MetricValues,
-    condition: &Condition,
-    names: LinkMetrics,
-    counters: &LinkCounters,
-    back: bool,
-) {
-    type IsRequested = fn(&Link) -> bool;
-    let not = &counters.unsupported;
-    let counted = |unsupported: bool, count| (!unsupported).then_some(count);
-    let burst_drops = counted(not.burst_drops, counters.burst_drops);
-    let corrupted = counted(not.corrupted, counters.corrupted);
-    let duplicated = counted(not.duplicated, counters.duplicated);
-    let rows: [(&str, Option<u64>, IsRequested); 6] = [
-        (names.burst_drops, burst_drops, |link| {
-            link.loss_bursts.is_some()
-        }),
-        (names.list_drops, Some(counters.list_drops), |link| {
-            !link.loss_list.is_empty()
-        }),
-        (names.codel_drops, Some(counters.codel_drops), |link| {
-            link.discipline != QueueDiscipline::DropTail
-        }),
-        (names.corrupted, corrupted, |link| {
-            link.corrupt_ratio.0 > 0.0
-        }),
-        (names.duplicated, duplicated, |link| {
-            link.duplicate_ratio.0 > 0.0
-        }),
-        (names.reordered, Some(counters.reordered), |link| {
-            link.reorder_ratio.0 > 0.0
-        }),
-    ];
-    for (name, count, is_requested) in rows {
-        let is_requested = condition.settings().any(|setting| {
-            is_requested(if back {
-                setting.reverse
-            } else {
-                setting.forward
-            })
-        });
-        if let (true, Some(count)) = (is_requested, count) {
-            metrics.insert(name, count as f64);
-        }
     }
 }
 

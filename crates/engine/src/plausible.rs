@@ -7,8 +7,8 @@ use std::{
 
 use regatta_bed::PathCounters;
 use regatta_model::{
-    Argument, BedKind, BitRate, BulkOptions, Bytes, Condition, Link, Measurements, PathCheck,
-    Phrase, Ratio, Text, Transport, Warning, WorkloadKind,
+    Argument, BedKind, BitRate, BulkOptions, Bytes, Condition, Link, Measurements, PacketCounter,
+    PathCheck, Phrase, Ratio, Text, Transport, Warning, WorkloadKind,
     metric::id,
     phrase, reason,
     stack::{NOT_APPLICABLE, NOT_KNOWN},
@@ -128,7 +128,8 @@ fn late_ratio(path: &PathCounters) -> f64 {
 
 /// Returns the share of the packets that were lost because the emulator did not keep up.
 fn refused_ratio(path: &PathCounters) -> f64 {
-    let refused = path.forward.refused_drops + path.reverse.refused_drops;
+    let refused =
+        path.forward.packets[PacketCounter::Refused] + path.reverse.packets[PacketCounter::Refused];
     let offered = path.forward.offered + path.reverse.offered;
     refused as f64 / (offered + refused).max(1) as f64
 }
@@ -309,7 +310,10 @@ mod tests {
         let path = |refused_drops| PathCounters {
             forward: regatta_bed::LinkCounters {
                 offered: 1000 - refused_drops,
-                refused_drops,
+                packets: regatta_model::PacketCounters::from([(
+                    PacketCounter::Refused,
+                    refused_drops,
+                )]),
                 ..regatta_bed::LinkCounters::default()
             },
             ..PathCounters::default()

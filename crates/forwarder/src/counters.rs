@@ -1,5 +1,6 @@
 //! Counters of one direction of a path.
 
+use regatta_model::{Fate, PacketCounters};
 use serde::{Deserialize, Serialize};
 
 /// Counters of one direction that this emulator cannot provide.
@@ -8,14 +9,10 @@ pub struct UnsupportedCounters {
     /// Packets that entered: with offloads on some counters count packets of the wire and others
     /// the larger packets that the host hands over at once.
     pub offered: bool,
-    /// Packets that found the queue full: they are among those lost at random.
-    pub queue_drops: bool,
-    /// Packets lost in bursts: they are among those lost at random.
-    pub burst_drops: bool,
-    /// Packets of which a bit was flipped.
-    pub corrupted: bool,
-    /// Packets that were sent on twice: they are among those offered.
-    pub duplicated: bool,
+    /// Counters of packets: where a queue and losses cannot be told apart, those that found the queue full are among those
+    /// lost at random, and so are those lost in bursts.
+    #[serde(flatten)]
+    pub packets: PacketCounters<bool>,
     /// Most bytes in the queue.
     pub queue_max_bytes: bool,
     /// Lateness of the packets that left.
@@ -29,30 +26,11 @@ pub struct LinkCounters {
     pub offered: u64,
     /// Packets that left the path.
     pub delivered: u64,
-    /// Packets lost at random, each on its own. Where netem loses packets both so and in bursts,
-    /// all are counted here; so are, at the ends with a rate and a loss, those that found the queue
-    /// full ([`UnsupportedCounters::queue_drops`]).
-    pub loss_drops: u64,
-    /// Packets lost in bursts.
-    pub burst_drops: u64,
-    /// Packets lost because the condition names them.
-    pub list_drops: u64,
-    /// Packets that found the bottleneck's queue full.
-    pub queue_drops: u64,
-    /// Packets that the queue's discipline (CoDel) dropped.
-    pub codel_drops: u64,
-    /// Packets larger than the path's largest.
-    pub mtu_drops: u64,
-    /// Packets that never reached the path or its other end: the sending host's device was full
-    /// because the emulator did not keep up, or the receiving host's device refused them. They are
-    /// no part of the requested condition.
-    pub refused_drops: u64,
-    /// Packets of which a bit was flipped.
-    pub corrupted: u64,
-    /// Packets that were duplicated: delivered once more than they were offered.
-    pub duplicated: u64,
-    /// Packets that skipped the propagation delay.
-    pub reordered: u64,
+    /// Packets that were dropped or impaired. Where netem loses packets both at random and in bursts, all are
+    /// [`regatta_model::PacketCounter::Loss`]; so are, at the ends with a rate and a loss, those that found the queue full
+    /// ([`UnsupportedCounters::packets`]).
+    #[serde(flatten)]
+    pub packets: PacketCounters<u64>,
     /// Most bytes that waited for the bottleneck at one moment. With netem the most that was
     /// sampled every 20 ms, or the limit of a queue that overflowed.
     pub queue_max_bytes: u64,
@@ -74,12 +52,12 @@ impl LinkCounters {
     /// Returns the packets lost on the wire, for whatever cause: at random, in bursts, by list.
     #[must_use]
     pub fn lost(&self) -> u64 {
-        self.loss_drops + self.burst_drops + self.list_drops
+        self.packets.with_fate(Fate::Lost)
     }
 
     /// Returns the packets that were dropped, for whatever cause.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        self.lost() + self.queue_drops + self.codel_drops + self.mtu_drops + self.refused_drops
+        self.lost() + self.packets.with_fate(Fate::Dropped)
     }
 }

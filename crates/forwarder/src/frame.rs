@@ -1,11 +1,11 @@
 //! Packet on its way through the forwarder.
 
-use regatta_emulation::Packet;
+use regatta_emulation::{Ecn, Packet};
 
 use crate::{
     HEADER_BYTES,
-    capture::{AHEAD, CAPTURED, COPY, CORRUPTED, CaptureSender, Verdict},
-    corruption,
+    capture::{AHEAD, CAPTURED, COPY, CORRUPTED, CaptureSender, MARKED, Verdict},
+    corruption, ip,
 };
 
 /// A packet as the device gives it: its header, then the IP packet.
@@ -55,5 +55,19 @@ impl Packet for Frame {
 
     fn skips_delay(&mut self) {
         self.marks |= AHEAD;
+    }
+
+    fn flow(&self) -> u32 {
+        ip::flow(&self.bytes()[HEADER_BYTES..])
+    }
+
+    fn ecn(&self) -> Ecn {
+        ip::ecn(&self.bytes()[HEADER_BYTES..])
+    }
+
+    fn mark(&mut self) {
+        let length = usize::from(self.length);
+        ip::mark(&mut self.buffer[HEADER_BYTES..length]);
+        self.marks |= MARKED;
     }
 }

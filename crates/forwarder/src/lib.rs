@@ -8,6 +8,7 @@ mod corruption;
 mod counters;
 mod error;
 mod frame;
+mod ip;
 mod lateness;
 mod merge;
 
@@ -30,8 +31,8 @@ use nix::{
     poll::{PollFd, PollFlags, ppoll},
     sys::eventfd::{EfdFlags, EventFd},
 };
-use regatta_emulation::{Cause, Direction, Discarded, Due, EmulatedLink, Offer};
-use regatta_model::Condition;
+use regatta_emulation::{Direction, Discarded, Due, EmulatedLink, Offer};
+use regatta_model::{Condition, PacketCounter};
 
 use self::{
     capture::{CAPTURED, COPY, Verdict},
@@ -97,19 +98,12 @@ impl Link {
     fn counters(&self) -> LinkCounters {
         let counted = self.emulated.counters();
         let lateness = self.lateness;
+        let mut packets = counted.packets;
+        packets[PacketCounter::Refused] = self.refused;
         LinkCounters {
             offered: counted.offered,
             delivered: counted.delivered - self.refused,
-            loss_drops: counted.loss_drops,
-            burst_drops: counted.burst_drops,
-            list_drops: counted.list_drops,
-            queue_drops: counted.queue_drops,
-            codel_drops: counted.codel_drops,
-            mtu_drops: counted.mtu_drops,
-            refused_drops: self.refused,
-            corrupted: counted.corrupted,
-            duplicated: counted.duplicated,
-            reordered: counted.reordered,
+            packets,
             queue_max_bytes: counted.queue_max_bytes,
             late_packets: lateness.late,
             lateness_mean_ns: match counted.delivered {
@@ -431,9 +425,9 @@ impl Running {
                 }
                 now = monotonic_ns();
             }
-            while let Some(Discarded { at, packet }) = link.emulated.discarded() {
+            while let Some(Discarded { at, packet, cause }) = link.emulated.discarded() {
                 if let Some(tap) = &mut self.tap {
-                    packet.ended(tap, at, Verdict::Dropped(Cause::Discipline));
+                    packet.ended(tap, at, Verdict::Dropped(cause));
                 }
                 free(packet.buffer);
             }

@@ -36,7 +36,9 @@ pub use condition::{
 pub use facts::{Facts, HostFacts};
 pub use host_sample::{HostSample, HostSamples};
 pub use kernel::{KERNEL_DEFAULTS, KernelDefault, KernelVersion};
-pub use metric::{Better, METRICS, MetricDefinition, Unit};
+pub use metric::{
+    Better, Fate, METRICS, MetricDefinition, PacketCounter, PacketCounters, PathMetric, Unit,
+};
 pub use metric_values::MetricValues;
 pub use named::Named;
 pub use outcome::Outcome;

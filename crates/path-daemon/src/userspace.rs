@@ -2,7 +2,7 @@
 //! between them.
 
 use regatta_forwarder::{CaptureOrder, CaptureSummary, Forwarder, LinkCounters, Recorder, clock};
-use regatta_model::{BitRate, Condition, Link, PathSetup};
+use regatta_model::{BitRate, Condition, Link, PacketCounter, PathSetup};
 
 use super::{ADDRESSES, Path, error::DaemonError, kernel_release, namespaces::Namespace, tun::Tun};
 use crate::messages::PathForm;
@@ -121,7 +121,7 @@ impl Path for UserspacePath {
         let mut links = self.forwarder.counters()?;
         let dropped = self.dropped()?.into_iter().zip(self.dropped_before);
         for (link, (now, before)) in links.iter_mut().zip(dropped) {
-            link.refused_drops += now.saturating_sub(before);
+            link.packets[PacketCounter::Refused] += now.saturating_sub(before);
         }
         Ok(links)
     }

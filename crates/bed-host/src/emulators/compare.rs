@@ -2,7 +2,7 @@
 
 use regatta_bed::LinkCounters;
 use regatta_emulation::delay_moments;
-use regatta_model::{Link, QueueDiscipline};
+use regatta_model::{Link, PacketCounter, QueueDiscipline};
 use regatta_stats::{binomial_interval, describe, mean_interval, quantile};
 
 use super::{
@@ -177,8 +177,8 @@ pub(super) fn run(selection: &Selection) -> Outcome<Found> {
         causes.row(vec![
             case.condition.name.clone(),
             both(|measured| measured.link.lost()),
-            both(|measured| measured.link.queue_drops),
-            both(|measured| measured.link.codel_drops),
+            both(|measured| measured.link.packets[PacketCounter::Queue]),
+            both(|measured| measured.link.packets[PacketCounter::Discipline]),
             both(|measured| measured.copies),
             both(|measured| measured.reordered),
         ]);

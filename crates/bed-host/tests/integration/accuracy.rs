@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use regatta_bed::Host;
 use regatta_bed::TestBed as _;
+use regatta_model::PacketCounter;
 
 use crate::common::{Agent, answers, bed, condition};
 
@@ -121,7 +122,10 @@ mod real_time {
             let counters = bed.counters().expect("counters");
             let goodput_bps = bytes * 8e9 / elapsed_ns;
             println!("{:.1} Mbit/s; {:?}", goodput_bps / 1e6, counters.forward);
-            (goodput_bps, counters.forward.refused_drops as f64)
+            (
+                goodput_bps,
+                counters.forward.packets[PacketCounter::Refused] as f64,
+            )
         };
         let is_filled =
             |&(goodput_bps, refused): &(f64, f64)| goodput_bps >= 255e6 && refused == 0.0;
@@ -183,9 +187,15 @@ fn loss_is_within_its_99_percent_interval() {
         let back = a.receive().split_whitespace().count() as u64;
         let counters = bed.counters().expect("counters");
         let (forward, reverse) = (counters.forward, counters.reverse);
-        assert_eq!(forward.refused_drops + reverse.refused_drops, 0);
         assert_eq!(
-            (forward.offered, forward.delivered + forward.loss_drops),
+            forward.packets[PacketCounter::Refused] + reverse.packets[PacketCounter::Refused],
+            0
+        );
+        assert_eq!(
+            (
+                forward.offered,
+                forward.delivered + forward.packets[PacketCounter::Loss]
+            ),
             (n, n)
         );
         assert_eq!(
@@ -194,8 +204,8 @@ fn loss_is_within_its_99_percent_interval() {
         );
         assert_eq!(reverse.delivered, back, "what is delivered arrives");
         for (offered, lost) in [
-            (n, forward.loss_drops),
-            (reverse.offered, reverse.loss_drops),
+            (n, forward.packets[PacketCounter::Loss]),
+            (reverse.offered, reverse.packets[PacketCounter::Loss]),
         ] {
             let expected = offered as f64 * loss;
             let width = 2.576 * (expected * (1.0 - loss)).sqrt();
@@ -204,7 +214,10 @@ fn loss_is_within_its_99_percent_interval() {
                 "{lost} of {offered}"
             );
         }
-        lost.push((forward.loss_drops, reverse.loss_drops));
+        lost.push((
+            forward.packets[PacketCounter::Loss],
+            reverse.packets[PacketCounter::Loss],
+        ));
     }
     assert_eq!(lost[0], lost[1], "the same seed loses as many");
     assert_ne!(lost[1], lost[2], "another seed loses others");
@@ -227,9 +240,12 @@ fn a_full_queue_drops_and_counts() {
     let back = a.receive().split_whitespace().count() as u64;
     let forward = bed.counters().expect("counters").forward;
     assert_eq!(forward.offered, 500);
-    assert!(forward.queue_drops > 400, "{forward:?}");
+    assert!(forward.packets[PacketCounter::Queue] > 400, "{forward:?}");
     assert!(forward.queue_max_bytes <= 15_000, "{forward:?}");
-    assert_eq!(forward.delivered, 500 - forward.queue_drops);
+    assert_eq!(
+        forward.delivered,
+        500 - forward.packets[PacketCounter::Queue]
+    );
     assert_eq!(back, forward.delivered);
 }
 

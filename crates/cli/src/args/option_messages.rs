@@ -99,15 +99,15 @@ mod tests {
             "add ".into(),
             part("rate", "\"1Gbit/s\""),
             ", or no ".into(),
-            MessagePart::Key("codel_target".to_owned()),
+            MessagePart::Key("aqm_target".to_owned()),
         ]);
         assert_eq!(
             in_options(&message, "condition"),
-            "add `--rate 1Gbit/s`, or no `--codel-target`"
+            "add `--rate 1Gbit/s`, or no `--aqm-target`"
         );
         assert_eq!(
             in_options(&message, "condition.forward"),
-            "add `rate=1Gbit/s`, or no `codel_target`"
+            "add `rate=1Gbit/s`, or no `aqm_target`"
         );
         let label = Message::of([part("label", "\"tcp-2\"")]);
         assert_eq!(in_options(&label, "transport"), "`label=tcp-2`");

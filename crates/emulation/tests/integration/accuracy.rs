@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use regatta_emulation::{Direction, EmulatedLink, LinkError, Offer};
-use regatta_model::{BitRate, Bytes, Condition, DeliveryTrace, Link, Ratio};
+use regatta_model::{BitRate, Bytes, Condition, DeliveryTrace, Link, PacketCounter, Ratio};
 
 const SEED: u64 = 20_261_121;
 
@@ -205,7 +205,10 @@ fn too_large_packets_are_counted_as_such() {
     emulated.offer(0, vec![0; 1500]);
     emulated.offer(0, vec![0; 1501]);
     assert_eq!(
-        (emulated.counters().mtu_drops, emulated.in_flight()),
+        (
+            emulated.counters().packets[PacketCounter::Mtu],
+            emulated.in_flight()
+        ),
         (1, 1)
     );
 }
@@ -223,7 +226,13 @@ fn a_full_packet_is_sent_even_when_nothing_may_wait() {
     emulated.offer(500_000_000, vec![0; 1500]);
     emulated.offer(1_000_000_000, vec![0; 1500]);
     let counters = emulated.counters();
-    assert_eq!((counters.queue_drops, counters.queue_max_bytes), (1, 0));
+    assert_eq!(
+        (
+            counters.packets[PacketCounter::Queue],
+            counters.queue_max_bytes
+        ),
+        (1, 0)
+    );
     assert_eq!(
         emulated.poll(1_000_000_000).map(|due| due.at),
         Some(1_000_000_000)

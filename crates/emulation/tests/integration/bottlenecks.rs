@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use regatta_emulation::{Direction, EmulatedLink, Offer};
 use regatta_model::{
-    BitRate, Bytes, Condition, DeliveryTrace, Link, QueueDiscipline, RateOf, Ratio, Step,
+    BitRate, Bytes, Condition, DeliveryTrace, Link, PacketCounter, QueueDiscipline, RateOf, Ratio,
+    Step,
 };
 
 const MS: u64 = 1_000_000;
@@ -64,7 +65,10 @@ fn a_full_queue_delays_by_its_size_over_the_rate() {
     let counters = emulated.counters();
     assert_eq!(counters.queue_max_bytes, 75_000);
     // Half of what comes after the queue has filled.
-    assert!((940..=960).contains(&counters.queue_drops), "{counters:?}");
+    assert!(
+        (940..=960).contains(&counters.packets[PacketCounter::Queue]),
+        "{counters:?}"
+    );
 }
 
 /// By hand: two packets of 1500 bytes are under way at 3100, after one has left one more finds room.
@@ -154,7 +158,11 @@ fn a_queue_in_packets_counts_packets_of_any_size() {
             emulated.offer(0, vec![0; size]);
         }
         // Ten wait and one is under transmission.
-        assert_eq!(emulated.counters().queue_drops, 39, "{size}");
+        assert_eq!(
+            emulated.counters().packets[PacketCounter::Queue],
+            39,
+            "{size}"
+        );
         assert_eq!(drain(&mut emulated).len(), 11);
     }
 }
@@ -317,8 +325,8 @@ fn codel_holds_the_delay_near_its_target() {
             completed += 1;
         }
         let counters = emulated.counters();
-        if counters.codel_drops > drops {
-            drops = counters.codel_drops;
+        if counters.packets[PacketCounter::Discipline] > drops {
+            drops = counters.packets[PacketCounter::Discipline];
             if now > recovery_until {
                 window /= 2.0;
                 recovery_until = now + 20 * MS;
@@ -326,15 +334,18 @@ fn codel_holds_the_delay_near_its_target() {
         }
     }
     let counters = emulated.counters();
-    assert_eq!(counters.codel_drops, discarded);
-    assert!(counters.codel_drops > 10, "{counters:?}");
-    assert_eq!(counters.queue_drops, 0, "{counters:?}");
+    assert_eq!(counters.packets[PacketCounter::Discipline], discarded);
+    assert!(
+        counters.packets[PacketCounter::Discipline] > 10,
+        "{counters:?}"
+    );
+    assert_eq!(counters.packets[PacketCounter::Queue], 0, "{counters:?}");
     delays.sort_by(f64::total_cmp);
     let median = delays[delays.len() / 2];
     assert!(median < 10.0, "median delay {median} ms under CoDel");
     assert_eq!(
         counters.offered,
-        counters.delivered + counters.codel_drops + emulated.in_flight()
+        counters.delivered + counters.packets[PacketCounter::Discipline] + emulated.in_flight()
     );
 }
 

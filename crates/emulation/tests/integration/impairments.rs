@@ -3,8 +3,10 @@
 
 use std::time::Duration;
 
-use regatta_emulation::{Cause, Direction, EmulatedLink, Offer};
-use regatta_model::{BitRate, Condition, DelayDistribution, GilbertElliott, Link, Ratio};
+use regatta_emulation::{Direction, EmulatedLink, Offer};
+use regatta_model::{
+    BitRate, Condition, DelayDistribution, GilbertElliott, Link, PacketCounter, Ratio,
+};
 
 const SEED: u64 = 20_261_121;
 
@@ -64,7 +66,7 @@ fn losses_in_bursts_have_the_rate_and_the_length_of_the_chain() {
             matches!(
                 emulated.offer(index, numbered(index)),
                 Offer::Dropped {
-                    cause: Cause::Burst,
+                    cause: PacketCounter::Burst,
                     ..
                 }
             )
@@ -88,8 +90,11 @@ fn losses_in_bursts_have_the_rate_and_the_length_of_the_chain() {
         (mean - 4.0).abs() <= 2.576 * deviation / bursts.sqrt(),
         "{mean}"
     );
-    assert_eq!(emulated.counters().burst_drops as f64, count);
-    assert_eq!(emulated.counters().loss_drops, 0);
+    assert_eq!(
+        emulated.counters().packets[PacketCounter::Burst] as f64,
+        count
+    );
+    assert_eq!(emulated.counters().packets[PacketCounter::Loss], 0);
 }
 
 #[test]
@@ -104,7 +109,7 @@ fn exactly_the_packets_of_a_loss_list_are_lost() {
         .collect();
     let expected: Vec<u64> = (0..2000).filter(|n| ![0, 2, 999].contains(n)).collect();
     assert_eq!(arrived, expected);
-    assert_eq!(emulated.counters().list_drops, 3);
+    assert_eq!(emulated.counters().packets[PacketCounter::List], 3);
 }
 
 #[test]
@@ -125,7 +130,10 @@ fn reordered_packets_skip_the_delay_and_others_stay_in_order() {
         (count - 0.02 * n as f64).abs() <= half_width(n as f64, 0.02),
         "{count}"
     );
-    assert_eq!(emulated.counters().reordered, skipped.len() as u64);
+    assert_eq!(
+        emulated.counters().packets[PacketCounter::Reordered],
+        skipped.len() as u64
+    );
     assert!(
         rest.iter()
             .all(|(at, number)| *at == number * 10_000 + 10_000_000)
@@ -145,7 +153,10 @@ fn duplicates_follow_their_originals() {
     let n = 50_000u64;
     let arrived = pass(&mut emulated, n, 1000);
     let twice = arrived.windows(2).filter(|pair| pair[0] == pair[1]).count();
-    assert_eq!(emulated.counters().duplicated, twice as u64);
+    assert_eq!(
+        emulated.counters().packets[PacketCounter::Duplicated],
+        twice as u64
+    );
     assert!(
         (twice as f64 - 0.05 * n as f64).abs() <= half_width(n as f64, 0.05),
         "{twice}"
@@ -172,7 +183,10 @@ fn a_corrupted_packet_differs_in_exactly_one_bit_anywhere() {
         }
     }
     let corrupted: u32 = flips_by_bit.iter().sum();
-    assert_eq!(emulated.counters().corrupted, u64::from(corrupted));
+    assert_eq!(
+        emulated.counters().packets[PacketCounter::Corrupted],
+        u64::from(corrupted)
+    );
     assert!(
         (f64::from(corrupted) - 2000.0).abs() <= half_width(n as f64, 0.1),
         "{corrupted}"

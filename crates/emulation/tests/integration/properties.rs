@@ -6,10 +6,10 @@ use std::{
 };
 
 use proptest::prelude::*;
-use regatta_emulation::{Cause, Counters, Direction, Discarded, EmulatedLink, Offer, Packet};
+use regatta_emulation::{Direction, Discarded, Ecn, EmulatedLink, Offer, Packet};
 use regatta_model::{
-    BitRate, Bytes, Condition, DelayDistribution, DeliveryTrace, GilbertElliott, Link,
-    QueueDiscipline, Ratio, Step,
+    BitRate, Bytes, Condition, DelayDistribution, DeliveryTrace, Fate, GilbertElliott, Link,
+    PacketCounter, QueueDiscipline, Ratio, Step,
 };
 
 /// Packet of a given size with its position in the sequence.
@@ -29,11 +29,22 @@ impl Packet for Numbered {
     }
 
     fn flip_bit(&mut self, _: u64) {}
+
+    fn flow(&self) -> u32 {
+        (self.number % FLOWS) as u32
+    }
+
+    fn ecn(&self) -> Ecn {
+        [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1][self.number % FLOWS]
+    }
 }
+
+/// Number of flows: one that cannot be marked, and one for each codepoint with which a packet can.
+const FLOWS: usize = 3;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Outcome {
-    Dropped(Cause),
+    Dropped(PacketCounter),
     Delivered { due: u64, order: usize },
 }
 
@@ -86,16 +97,16 @@ fn run_path(condition: &Condition, seed: u64, arrivals: &Arrivals) -> Run {
                 }
             }
         }
-        while let Some(Discarded { at, packet }) = emulated.discarded() {
+        while let Some(Discarded { at, packet, cause }) = emulated.discarded() {
             assert!(at <= now);
-            let outcome = Outcome::Dropped(Cause::Discipline);
+            let outcome = Outcome::Dropped(cause);
             assert_eq!(outcomes.insert(packet.number, outcome), None);
         }
         assert!(emulated.next().is_none_or(|next| next > now), "left behind");
         let counters = emulated.counters();
         assert_eq!(
-            counters.offered + counters.duplicated,
-            counters.delivered + drops(&counters) + emulated.in_flight()
+            counters.offered + counters.packets[PacketCounter::Duplicated],
+            counters.delivered + counters.dropped() + emulated.in_flight()
         );
     };
     for (number, (gap, size)) in arrivals.iter().enumerate() {
@@ -124,29 +135,15 @@ fn run_path(condition: &Condition, seed: u64, arrivals: &Arrivals) -> Run {
             .count() as u64
     };
     assert_eq!(counters.offered, arrivals.len() as u64);
-    for (cause, count) in [
-        (Cause::Loss, counters.loss_drops),
-        (Cause::Burst, counters.burst_drops),
-        (Cause::List, counters.list_drops),
-        (Cause::Queue, counters.queue_drops),
-        (Cause::Discipline, counters.codel_drops),
-        (Cause::Mtu, counters.mtu_drops),
-    ] {
-        assert_eq!(dropped(cause), count, "{cause:?}");
+    for &cause in PacketCounter::ALL {
+        if cause.fate() != Fate::Carried {
+            assert_eq!(dropped(cause), counters.packets[cause], "{cause:?}");
+        }
     }
-    assert_eq!(copies, counters.duplicated);
+    assert_eq!(copies, counters.packets[PacketCounter::Duplicated]);
     assert_eq!(emulated.in_flight(), 0);
     assert_eq!(outcomes.len(), arrivals.len(), "a packet vanished");
     (times, outcomes, copies)
-}
-
-fn drops(counters: &Counters) -> u64 {
-    counters.loss_drops
-        + counters.burst_drops
-        + counters.list_drops
-        + counters.queue_drops
-        + counters.codel_drops
-        + counters.mtu_drops
 }
 
 fn run(link: &Link, seed: u64, arrivals: &Arrivals) -> (Vec<u64>, BTreeMap<usize, Outcome>) {
@@ -178,6 +175,18 @@ fn ratio() -> impl Strategy<Value = Ratio> {
     prop_oneof![3 => Just(0.0), 1 => Just(1.0), 3 => 0.0..0.5].prop_map(Ratio)
 }
 
+/// Returns a discipline with a target in nanoseconds; one of two has none.
+fn discipline(kind: usize, target: u64) -> QueueDiscipline {
+    let [target, interval] = [target, 10 * target].map(Duration::from_nanos);
+    match kind {
+        0 => QueueDiscipline::Codel { target, interval },
+        1 => QueueDiscipline::Pie { target },
+        2 => QueueDiscipline::FqCodel { target, interval },
+        3 => QueueDiscipline::DualPi2 { target },
+        _ => QueueDiscipline::DropTail,
+    }
+}
+
 /// Generates links with all settings.
 fn links() -> impl Strategy<Value = Link> {
     let bursts = (ratio(), ratio(), ratio(), ratio()).prop_map(|(to_bad, to_good, bad, good)| {
@@ -195,8 +204,9 @@ fn links() -> impl Strategy<Value = Link> {
     );
     let queue = (
         proptest::option::of(1..100u64),
-        any::<bool>(),
+        0..8usize,
         1..20_000_000u64,
+        any::<bool>(),
     );
     (
         simple_links(),
@@ -213,7 +223,7 @@ fn links() -> impl Strategy<Value = Link> {
         .prop_map(
             |(link, jitter_distribution, (loss_bursts, list), ratios, (burst, times), queue)| {
                 let (reorder_ratio, duplicate_ratio, corrupt_ratio) = ratios;
-                let (queue_packets, codel, target) = queue;
+                let (queue_packets, kind, target, ecn) = queue;
                 let trace = times.map(|mut times| {
                     times.sort_unstable();
                     times.push(50);
@@ -231,14 +241,8 @@ fn links() -> impl Strategy<Value = Link> {
                     corrupt_ratio,
                     burst_bytes: burst.map(Bytes),
                     queue_packets,
-                    discipline: if codel {
-                        QueueDiscipline::Codel {
-                            target: Duration::from_nanos(target),
-                            interval: Duration::from_nanos(10 * target),
-                        }
-                    } else {
-                        QueueDiscipline::DropTail
-                    },
+                    discipline: discipline(kind, target),
+                    ecn,
                     trace,
                     ..link
                 }
@@ -301,11 +305,14 @@ proptest! {
     fn packets_stay_in_order_unless_jitter_reorders(link in links(), seed: u64, arrivals in arrivals()) {
         let link = Link { jitter_reorders: false, reorder_ratio: Ratio(0.0), ..link };
         let (_, outcomes) = run(&link, seed, &arrivals);
-        let orders: Vec<_> = outcomes.values().filter_map(|outcome| match outcome {
-            Outcome::Delivered { order, .. } => Some(*order),
-            Outcome::Dropped(_) => None,
-        }).collect();
-        prop_assert!(orders.is_sorted(), "{orders:?}");
+        for flow in 0..FLOWS {
+            let of_flow = outcomes.iter().filter(|(number, _)| *number % FLOWS == flow);
+            let orders: Vec<_> = of_flow.filter_map(|(_, outcome)| match outcome {
+                Outcome::Delivered { order, .. } => Some(*order),
+                Outcome::Dropped(_) => None,
+            }).collect();
+            prop_assert!(orders.is_sorted(), "{orders:?}");
+        }
     }
 
     /// Between any two deliveries the link has carried no more than its rate allows.
@@ -362,7 +369,7 @@ proptest! {
             last.entry(due.packet.number).or_insert(due.at);
         }
         // Without a bottleneck the bytes under way are bounded, and those depend on the polls.
-        prop_assume!(emulated.counters().queue_drops == 0 || condition.links().all(Link::has_bottleneck));
+        prop_assume!(emulated.counters().packets[PacketCounter::Queue] == 0 || condition.links().all(Link::has_bottleneck));
         for (number, outcome) in &often.1 {
             let due = match outcome {
                 Outcome::Delivered { due, .. } => Some(due),
@@ -380,8 +387,8 @@ proptest! {
         let (_, wide) = run(&wide, seed, &arrivals);
         let (_, narrow) = run(&narrow, seed, &arrivals);
         for (number, outcome) in narrow {
-            if outcome != Outcome::Dropped(Cause::Queue) {
-                let lost = |outcome| outcome == Outcome::Dropped(Cause::Loss);
+            if outcome != Outcome::Dropped(PacketCounter::Queue) {
+                let lost = |outcome| outcome == Outcome::Dropped(PacketCounter::Loss);
                 prop_assert_eq!(lost(outcome), lost(wide[&number]), "packet {}", number);
             }
         }

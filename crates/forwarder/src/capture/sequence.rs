@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use regatta_emulation::Cause;
+use regatta_model::PacketCounter;
 
 use super::PASSED;
 
@@ -22,12 +22,14 @@ pub(crate) enum Verdict {
     /// The packet left the path, and the receiving host's device did not accept it.
     Refused,
     /// The path dropped the packet.
-    Dropped(Cause),
+    Dropped(PacketCounter),
 }
 
 /// Marks of a packet: effects of the path beside its outcome.
 pub(crate) const CORRUPTED: u16 = 1;
 pub(crate) const AHEAD: u16 = 2;
+/// Mark of a packet that the queue's discipline has marked: congestion experienced.
+pub(crate) const MARKED: u16 = 16;
 /// Mark of a copy that the path made of another packet.
 pub(crate) const COPY: u16 = 4;
 /// Mark of a packet that is captured.
@@ -181,21 +183,24 @@ fn comment_text(verdict: Verdict, after_ns: u64, marks: u16) -> String {
     let after = format!("{}.{:06} ms", after_ns / 1_000_000, after_ns % 1_000_000);
     let mut text = match verdict {
         Verdict::Delivered => format!("{PASSED} in {after}"),
-        Verdict::Refused => "dropped: the receiving host's device did not take it".to_owned(),
-        Verdict::Dropped(cause) => match cause {
-            Cause::Mtu => "dropped: larger than the path's largest packet".to_owned(),
-            Cause::Queue => "dropped: the queue was full".to_owned(),
-            Cause::Discipline => format!("dropped by CoDel after {after} in the queue"),
-            Cause::Loss => "lost at random".to_owned(),
-            Cause::Burst => "lost in a burst".to_owned(),
-            Cause::List => "lost by list".to_owned(),
-        },
+        Verdict::Refused => PacketCounter::Refused.captured().to_owned(),
+        Verdict::Dropped(cause @ PacketCounter::Discipline) => {
+            format!("{} after {after} in the queue", cause.captured())
+        }
+        Verdict::Dropped(cause) => cause.captured().to_owned(),
+    };
+    let mut add = |impairment: PacketCounter| {
+        text.push_str(", ");
+        text.push_str(impairment.captured());
     };
     if marks & CORRUPTED != 0 {
-        text.push_str(", with one bit flipped by the path; here it is as it was sent");
+        add(PacketCounter::Corrupted);
+    }
+    if marks & MARKED != 0 {
+        add(PacketCounter::Marked);
     }
     if marks & AHEAD != 0 {
-        text.push_str(", ahead of others: reordered by the path");
+        add(PacketCounter::Reordered);
     }
     text
 }
@@ -255,7 +260,7 @@ mod tests {
             AHEAD,
         );
         assert_eq!(drain(&mut sequence), [], "one before it is under way");
-        let lost = Verdict::Dropped(Cause::Loss);
+        let lost = Verdict::Dropped(PacketCounter::Loss);
         end(&mut sequence, base.wrapping_add(2), 30, lost, 0);
         assert_eq!(
             drain(&mut sequence),

@@ -89,6 +89,73 @@ pub enum QueueDiscipline {
         #[serde(rename = "interval_ns", with = "nanos")]
         interval: Duration,
     },
+    /// Drops at random when packets arrive, with a probability that follows the queueing delay: Proportional Integral
+    /// controller Enhanced, RFC 8033.
+    Pie {
+        /// Queueing delay that it aims at.
+        #[serde(rename = "target_ns", with = "nanos")]
+        target: Duration,
+    },
+    /// A queue for each flow, which take turns, each under Controlled Delay: RFC 8290. A full queue drops from the longest.
+    FqCodel {
+        /// Acceptable standing queueing delay.
+        #[serde(rename = "target_ns", with = "nanos")]
+        target: Duration,
+        /// Time within which the delay must fall below the target.
+        #[serde(rename = "interval_ns", with = "nanos")]
+        interval: Duration,
+    },
+    /// A queue for packets with ECT(1), which are marked early, and one for all others, coupled: RFC 9332.
+    DualPi2 {
+        /// Delay of the queue of the others that it aims at.
+        #[serde(rename = "target_ns", with = "nanos")]
+        target: Duration,
+    },
+}
+
+impl QueueDiscipline {
+    /// Returns the name in studies, without the times.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DropTail => "drop-tail",
+            Self::Codel { .. } => "codel",
+            Self::Pie { .. } => "pie",
+            Self::FqCodel { .. } => "fq-codel",
+            Self::DualPi2 { .. } => "dualpi2",
+        }
+    }
+
+    /// Returns the queueing delay that it aims at; `None` if it has none.
+    #[must_use]
+    pub fn target(mut self) -> Option<Duration> {
+        self.target_mut().copied()
+    }
+
+    /// Returns the time within which the delay must fall below the target; `None` if it has none.
+    #[must_use]
+    pub fn interval(mut self) -> Option<Duration> {
+        self.interval_mut().copied()
+    }
+
+    /// Returns the place of [`Self::target`].
+    pub const fn target_mut(&mut self) -> Option<&mut Duration> {
+        match self {
+            Self::DropTail => None,
+            Self::Codel { target, .. }
+            | Self::Pie { target }
+            | Self::FqCodel { target, .. }
+            | Self::DualPi2 { target } => Some(target),
+        }
+    }
+
+    /// Returns the place of [`Self::interval`].
+    pub const fn interval_mut(&mut self) -> Option<&mut Duration> {
+        match self {
+            Self::DropTail | Self::Pie { .. } | Self::DualPi2 { .. } => None,
+            Self::Codel { interval, .. } | Self::FqCodel { interval, .. } => Some(interval),
+        }
+    }
 }
 
 /// Bytes that a link's rate counts.
@@ -192,6 +259,9 @@ pub struct Link {
     /// Queue discipline.
     #[serde(default)]
     pub discipline: QueueDiscipline,
+    /// Whether the discipline marks packets that can be marked (RFC 3168), instead of dropping them.
+    #[serde(default)]
+    pub ecn: bool,
     /// Delivery opportunities of the bottleneck, instead of a rate.
     #[serde(default)]
     pub trace: Option<DeliveryTrace>,

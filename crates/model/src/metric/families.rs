@@ -1,7 +1,6 @@
-//! Names of metrics that belong together: of one end, of one direction of the path, of one
-//! distribution of delays.
+//! Names of metrics that belong together: of one end, of one distribution of delays.
 
-/// Defines a family of metrics and its two instances, such as the directions of the path: a name is the first part of the
+/// Defines a family of metrics and its two instances, such as the two ends: a name is the first part of the
 /// field's, that of the instance, and the rest.
 macro_rules! family {
     ($(#[$meaning:meta])* $type:ident {
@@ -39,36 +38,6 @@ family! {
         cpu_system: "cpu_" .. "_system_ratio";
         /// Largest resident set, in bytes.
         peak_memory: "peak_memory_" .. "_bytes";
-    }
-}
-
-family! {
-    /// Names of the metrics of one direction of the path.
-    LinkMetrics {
-        /// Metrics of the direction from the sender to the receiver.
-        FORWARD = "";
-        /// Metrics of the direction from the receiver to the sender.
-        REVERSE = "reverse_";
-        /// Packets offered.
-        packets: "path_" .. "packets";
-        /// Packets dropped at random or by the full queue, where the two cannot be distinguished.
-        drops: "path_" .. "drops";
-        /// Packets dropped at random, each on its own.
-        loss_drops: "path_" .. "loss_drops";
-        /// Packets dropped by the full queue.
-        queue_drops: "path_" .. "queue_drops";
-        /// Packets dropped in bursts.
-        burst_drops: "path_" .. "burst_drops";
-        /// Packets dropped because the condition names them.
-        list_drops: "path_" .. "list_drops";
-        /// Packets dropped by CoDel.
-        codel_drops: "path_" .. "codel_drops";
-        /// Packets of which the path flipped a bit.
-        corrupted: "path_" .. "corrupted";
-        /// Packets delivered twice.
-        duplicated: "path_" .. "duplicated";
-        /// Packets that skipped the propagation delay.
-        reordered: "path_" .. "reordered";
     }
 }
 
@@ -146,20 +115,24 @@ delays! {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{
+        super::{PacketCounter, id},
+        *,
+    };
 
     #[test]
     fn every_name_of_a_family_is_that_of_a_metric() {
         let ends = [EndMetrics::SENDER, EndMetrics::RECEIVER];
         let ends = ends.map(|it| [it.cpu, it.cpu_user, it.cpu_system, it.peak_memory]);
-        let links = [LinkMetrics::FORWARD, LinkMetrics::REVERSE].map(|it| {
-            let drops = [it.drops, it.loss_drops, it.queue_drops, it.burst_drops];
-            let others = [it.packets, it.list_drops, it.codel_drops, it.corrupted];
-            [&drops[..], &others, &[it.duplicated, it.reordered]].concat()
-        });
+        let counters = PacketCounter::ALL.iter().filter_map(|it| it.metric());
+        let counters = counters.flat_map(|it| it.names);
         let delays = DelayMetrics::ALL.iter().flat_map(DelayMetrics::names);
         let ends = ends.iter().flatten().copied();
-        for name in delays.chain(ends).chain(links.into_iter().flatten()) {
+        for name in delays
+            .chain(ends)
+            .chain(counters)
+            .chain([id::PATH_QUEUE_DROPS])
+        {
             assert!(super::super::find(name).is_some(), "{name}");
         }
     }

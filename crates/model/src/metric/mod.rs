@@ -28,12 +28,13 @@ use metrics;
 mod families;
 mod hosts;
 mod network;
+mod packet_counter;
 mod series;
 mod work;
 
 /// Names of the metrics as constants.
 pub mod id {
-    pub use super::{hosts::id::*, network::id::*, work::id::*};
+    pub use super::{hosts::id::*, network::id::*, packet_counter::id::*, work::id::*};
 }
 
 use serde::Serialize;
@@ -42,7 +43,8 @@ use crate::{
     named::{Named as _, named},
     units::{BitRate, Bytes, Ratio, UnitError, parse_duration},
 };
-pub use families::{DelayMetrics, EndMetrics, LinkMetrics};
+pub use families::{DelayMetrics, EndMetrics};
+pub use packet_counter::{Fate, PacketCounter, PacketCounters, PathMetric};
 pub use series::{SERIES, SeriesDefinition, find_series, series_id};
 
 /// Unit of a stored value. Names carry it (`_ns`, `_bytes`, `_bps`, `_ratio`); tables show it
@@ -194,9 +196,14 @@ pub fn find(name: &str) -> Option<&'static MetricDefinition> {
 }
 
 /// Tables of metrics, in the order in which files and reports show them.
-const TABLES: [&[MetricDefinition]; 3] = [work::METRICS, hosts::METRICS, network::METRICS];
+const TABLES: [&[MetricDefinition]; 4] = [
+    work::METRICS,
+    hosts::METRICS,
+    network::METRICS,
+    packet_counter::METRICS,
+];
 
-const COUNT: usize = TABLES[0].len() + TABLES[1].len() + TABLES[2].len();
+const COUNT: usize = TABLES[0].len() + TABLES[1].len() + TABLES[2].len() + TABLES[3].len();
 
 /// All metrics of a trial, in the order in which tables show them.
 pub const METRICS: &[MetricDefinition] = &all();

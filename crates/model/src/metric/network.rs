@@ -27,48 +27,16 @@ super::metrics! {
         "From the moment when the primary path of a multihomed association was taken down, at the receiver, to the first data after it that reached its application over another path (RFC 9260 §6.4.1 and §8.2, RFC 7829). Only of trials in which the driver takes the path down.";
     PATH_PACKETS = "path_packets" [Count, Neither] "packets into the path":
         "IP packets that the emulated path was offered in the whole trial, sender to receiver: from the moment when its condition is set until both ends have reported, so that the idle probe, the set-up of every connection, the probe under load and closing are in it. Absent with `offloads = \"on\"`, whose counters count packets of the wire and packets of many segments.";
-    PATH_LOSS_DROPS = "path_loss_drops" [Count, Neither] "path drops: random loss":
-        "IP packets that the path lost at random, each on its own, sender to receiver, in the whole trial (see `path_packets`).";
     PATH_DROPS = "path_drops" [Count, Neither] "path drops":
         "IP packets that the path lost at random or that its full queue dropped, sender to receiver, in the whole trial (see `path_packets`); instead of `path_loss_drops` and `path_queue_drops` where netem at the ends, which counts both as one, has a rate and a loss.";
-    PATH_BURST_DROPS = "path_burst_drops" [Count, Neither] "path drops: bursts":
-        "IP packets that the path lost in bursts (Gilbert and Elliott), sender to receiver, in the whole trial (see `path_packets`); of conditions that ask for them.";
-    PATH_LIST_DROPS = "path_list_drops" [Count, Neither] "path drops: list":
-        "IP packets that the path lost because the condition names them, sender to receiver, in the whole trial (see `path_packets`); of conditions that do.";
-    PATH_QUEUE_DROPS = "path_queue_drops" [Count, Neither] "path drops: queue full":
-        "IP packets that the bottleneck's full queue dropped, sender to receiver, in the whole trial (see `path_packets`).";
-    PATH_CODEL_DROPS = "path_codel_drops" [Count, Neither] "path drops: CoDel":
-        "IP packets that Controlled Delay (RFC 8289) dropped from the bottleneck's queue, sender to receiver, in the whole trial (see `path_packets`); of conditions that ask for it.";
     PATH_OTHER_DROPS = "path_other_drops" [Count, Neither] "path drops: other":
         "IP packets dropped for another cause (larger than the MTU, refused by the receiving interface, or before the emulator could take them because it was overrun), sender to receiver, in the whole trial (see `path_packets`).";
     PATH_LOSS_RATIO = "path_loss_ratio" [Ratio, Neither] "path loss":
         "Packets that the path lost on the wire, at random, in bursts or by list, over packets into the path, in the whole trial (see `path_packets`), sender to receiver.";
     PATH_REVERSE_PACKETS = "path_reverse_packets" [Count, Neither] "packets into the path, reverse":
         "IP packets that the emulated path was offered in the whole trial (see `path_packets`), receiver to sender. Absent with `offloads = \"on\"`.";
-    PATH_REVERSE_LOSS_DROPS = "path_reverse_loss_drops" [Count, Neither] "path drops, reverse: random loss":
-        "IP packets that the path lost at random, each on its own, receiver to sender, in the whole trial (see `path_packets`).";
     PATH_REVERSE_DROPS = "path_reverse_drops" [Count, Neither] "path drops, reverse":
         "IP packets that the path lost at random or that its full queue dropped, receiver to sender, in the whole trial (see `path_packets`); instead of `path_reverse_loss_drops` and `path_reverse_queue_drops` where netem at the ends, which counts both as one, has a rate and a loss.";
-    PATH_REVERSE_BURST_DROPS = "path_reverse_burst_drops" [Count, Neither] "path drops, reverse: bursts":
-        "IP packets that the path lost in bursts (Gilbert and Elliott), receiver to sender, in the whole trial (see `path_packets`); of conditions that ask for them.";
-    PATH_REVERSE_LIST_DROPS = "path_reverse_list_drops" [Count, Neither] "path drops, reverse: list":
-        "IP packets that the path lost because the condition names them, receiver to sender, in the whole trial (see `path_packets`); of conditions that do.";
-    PATH_REVERSE_QUEUE_DROPS = "path_reverse_queue_drops" [Count, Neither] "path drops, reverse: queue full":
-        "IP packets that the bottleneck's full queue dropped, receiver to sender, in the whole trial (see `path_packets`).";
-    PATH_REVERSE_CODEL_DROPS = "path_reverse_codel_drops" [Count, Neither] "path drops, reverse: CoDel":
-        "IP packets that Controlled Delay (RFC 8289) dropped from the bottleneck's queue, receiver to sender, in the whole trial (see `path_packets`); of conditions that ask for it.";
-    PATH_CORRUPTED = "path_corrupted" [Count, Neither] "corrupted on the path":
-        "IP packets of which the path flipped one bit, sender to receiver, in the whole trial (see `path_packets`); of conditions that ask for it. Their checksums are wrong, so that the receiving host drops nearly all.";
-    PATH_DUPLICATED = "path_duplicated" [Count, Neither] "duplicated on the path":
-        "IP packets that the path delivered twice, sender to receiver, in the whole trial (see `path_packets`); of conditions that ask for it.";
-    PATH_REORDERED = "path_reordered" [Count, Neither] "reordered on the path":
-        "IP packets that skipped the path's propagation delay and so overtook others, sender to receiver, in the whole trial (see `path_packets`); of conditions that ask for it.";
-    PATH_REVERSE_CORRUPTED = "path_reverse_corrupted" [Count, Neither] "corrupted on the path, reverse":
-        "IP packets of which the path flipped one bit, receiver to sender, in the whole trial (see `path_packets`); of conditions that ask for it. Their checksums are wrong, so that the receiving host drops nearly all.";
-    PATH_REVERSE_DUPLICATED = "path_reverse_duplicated" [Count, Neither] "duplicated on the path, reverse":
-        "IP packets that the path delivered twice, receiver to sender, in the whole trial (see `path_packets`); of conditions that ask for it.";
-    PATH_REVERSE_REORDERED = "path_reverse_reordered" [Count, Neither] "reordered on the path, reverse":
-        "IP packets that skipped the path's propagation delay and so overtook others, receiver to sender, in the whole trial (see `path_packets`); of conditions that ask for it.";
     PATH_QUEUE_MAX_BYTES = "path_queue_max_bytes" [Bytes, Neither] "path queue, maximum":
         "Longest that the bottleneck's queue was in the whole trial (see `path_packets`), sender to receiver.";
 }

@@ -47,7 +47,8 @@ builtins!(
     "udpr-whole",
     "page-load",
     "video-segments",
-    "rpc-mix"
+    "rpc-mix",
+    "queue-disciplines"
 );
 
 /// Looks a built-in study up by its name.

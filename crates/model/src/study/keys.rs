@@ -22,9 +22,31 @@ use crate::{
     warning::{Phrase, phrase},
 };
 
-/// Acceptable standing delay and interval of CoDel where a study names none: RFC 8289 §4.3.
-const CODEL_TARGET: Duration = Duration::from_millis(5);
-const CODEL_INTERVAL: Duration = Duration::from_millis(100);
+/// Disciplines with the times that they have where a study names none: RFC 8289 §4.3, RFC 8033 §4.1, RFC 9332 §A.1 (Linux).
+const DISCIPLINES: [(&str, QueueDiscipline); 5] = {
+    const LONG: Duration = Duration::from_millis(15);
+    const SHORT: Duration = Duration::from_millis(5);
+    const INTERVAL: Duration = Duration::from_millis(100);
+    [
+        ("drop-tail", QueueDiscipline::DropTail),
+        (
+            "codel",
+            QueueDiscipline::Codel {
+                target: SHORT,
+                interval: INTERVAL,
+            },
+        ),
+        ("pie", QueueDiscipline::Pie { target: LONG }),
+        (
+            "fq-codel",
+            QueueDiscipline::FqCodel {
+                target: SHORT,
+                interval: INTERVAL,
+            },
+        ),
+        ("dualpi2", QueueDiscipline::DualPi2 { target: LONG }),
+    ]
+};
 
 /// Maximum number of packets in a list of losses.
 const LONGEST_LIST: usize = 1_000_000;
@@ -251,50 +273,69 @@ pub const PATH_KEYS: &[PathKey] = &[
                 "a queue in packets, but nothing that packets wait for: the link has no rate",
                 ["add ", text_setting("rate", "100Mbit/s")];
         }),
-    PathKey::new("discipline", KeyKind::Enum("NAME", &["drop-tail", "codel"]))
-        .help("Queue discipline: `drop-tail` or `codel` [default: drop-tail]")
-        .doc("`drop-tail` drops a packet that finds the queue full; `codel` also drops from the head when all packets have waited longer than `codel_target` for `codel_interval` (RFC 8289) | `drop-tail`")
+    PathKey::new("discipline", KeyKind::Enum("NAME", &["drop-tail", "codel", "pie", "fq-codel", "dualpi2"]))
+        .help("Queue discipline: `drop-tail`, or active queue management: `codel`, `pie`, `fq-codel`, `dualpi2` [default: drop-tail]")
+        .doc("discipline of the queue: see [Queues and ECN](#queues-and-ecn). `drop-tail` drops a packet that finds the queue full; `codel`, `pie`, `fq-codel` and `dualpi2` drop or mark others as well, so that the queue stays short | `drop-tail`")
         .in_name(17, "{}")
         .read(|s, d, key| {
-            let codel = QueueDiscipline::Codel {
-                target: CODEL_TARGET,
-                interval: CODEL_INTERVAL,
-            };
-            let choices = [("drop-tail", QueueDiscipline::DropTail), ("codel", codel)];
-            Ok(set(s.choice_of(key, &choices)?, &mut d.link.discipline))
+            let taken = s.choice_of(key, &DISCIPLINES)?;
+            if matches!(&taken, Some((QueueDiscipline::DualPi2 { .. }, _))) {
+                d.link.ecn = true;
+            }
+            Ok(set(taken, &mut d.link.discipline))
         })
         .describe(|link| match link.discipline {
             QueueDiscipline::DropTail => None,
             QueueDiscipline::Codel { target, interval } => {
                 Some(phrase::codel(target, interval))
             }
+            QueueDiscipline::FqCodel { target, interval } => {
+                Some(phrase::fq_codel(target, interval))
+            }
+            QueueDiscipline::Pie { target } => Some(phrase::pie(target)),
+            QueueDiscipline::DualPi2 { target } => Some(phrase::dualpi2(target)),
         })
         .fault(|link, _| faults! {
             link.discipline != QueueDiscipline::DropTail && !link.has_bottleneck() =>
-                "CoDel on a link without a rate: nothing waits there that it could drop",
+                "a queue's discipline on a link without a rate: nothing waits there that it could drop",
                 ["add ", text_setting("rate", "100Mbit/s")];
         }),
-    PathKey::new("codel_target", KeyKind::Time)
-        .help("Standing delay that CoDel accepts [default: 5ms]")
-        .doc("standing delay that CoDel accepts | 5 ms")
+    PathKey::new("aqm_target", KeyKind::Time)
+        .help("Queueing delay that the discipline aims at [default: 5ms of codel and fq-codel, 15ms of pie and dualpi2]")
+        .doc("queueing delay that the discipline aims at | 5 ms of `codel` and `fq-codel`, 15 ms of `pie` and `dualpi2`")
         .in_name(18, "target {}")
-        .read(|s, d, key| read_codel(s, d, key, "5ms"))
-        .fault(|link, _| match link.discipline {
-            QueueDiscipline::DropTail => None,
-            QueueDiscipline::Codel { target, interval } => faults! {
+        .read(|s, d, key| read_aqm(s, d, key, "5ms"))
+        .fault(|link, _| {
+            let target = link.discipline.target()?;
+            let interval = link.discipline.interval().unwrap_or(Condition::LONGEST_TIME);
+            faults! {
                 target.is_zero() || target >= interval || interval > Condition::LONGEST_TIME =>
-                    "CoDel's target is not between zero and its interval",
+                    "the target of the queue's discipline is not between zero and its interval",
                     [
-                        "write ", text_setting("codel_target", "5ms"), " and ", text_setting("codel_interval", "100ms"),
+                        "write ", text_setting("aqm_target", "5ms"), " and ", text_setting("aqm_interval", "100ms"),
                         ", RFC 8289 §4.3",
                     ];
-            },
+            }
         }),
-    PathKey::new("codel_interval", KeyKind::Time)
-        .help("Interval of CoDel, within which the delay must fall below its target [default: 100ms]")
-        .doc("interval of CoDel, within which the delay must fall below the target | 100 ms")
+    PathKey::new("aqm_interval", KeyKind::Time)
+        .help("Interval of codel and fq-codel, within which the delay must fall below the target [default: 100ms]")
+        .doc("interval of `codel` and `fq-codel`, within which the delay must fall below the target | 100 ms")
         .in_name(19, "interval {}")
-        .read(|s, d, key| read_codel(s, d, key, "100ms")),
+        .read(|s, d, key| read_aqm(s, d, key, "100ms")),
+    PathKey::new("ecn", KeyKind::Flag)
+        .help("Let the queue's discipline mark packets that can be marked (ECN), instead of dropping them")
+        .doc("whether the discipline marks packets whose sender reacts to marks (RFC 3168), instead of dropping them. Whether a transport does is its own option | `false`; `dualpi2` always does")
+        .in_name(28, "ECN")
+        .read(|s, d, key| Ok(set(s.flag(key)?, &mut d.link.ecn)))
+        .describe(|link| link.ecn.then(phrase::ecn_marks))
+        .fault(|link, _| faults! {
+            link.ecn && link.discipline == QueueDiscipline::DropTail =>
+                "a queue under drop-tail marks no packet",
+                ["add ", text_setting("discipline", "codel")];
+            !link.ecn && matches!(link.discipline, QueueDiscipline::DualPi2 { .. }) =>
+                "DualPI2 without marks",
+                ["leave out ", name_of("ecn")];
+        }),
     PathKey::new("mtu", KeyKind::PacketSize)
         .help("Largest IP packet [default without a STUDY: 1500B]")
         .doc("largest IP packet, both ways; the hosts' interfaces refuse larger ones, as Ethernet does | 1500, of the loopback 65536")
@@ -432,25 +473,26 @@ fn read_rate_or_trace(
     }
 }
 
-/// Reads `codel_target` or `codel_interval`.
-fn read_codel(
+/// Reads `aqm_target` or `aqm_interval`.
+fn read_aqm(
     section: &mut Section<'_>,
     draft: &mut Draft,
     key: &'static str,
     example: &str,
 ) -> Result<Option<Range<usize>>> {
     let taken = section.duration(key, example)?;
-    match (taken, &mut draft.link.discipline) {
-        (Some((_, span)), QueueDiscipline::DropTail) => Err(section.error(
+    let place = match key {
+        "aqm_target" => draft.link.discipline.target_mut(),
+        _ => draft.link.discipline.interval_mut(),
+    };
+    match (taken, place) {
+        (taken, Some(place)) => Ok(set(taken, place)),
+        (None, None) => Ok(None),
+        (Some((_, span)), None) => Err(section.error(
             span,
-            message!([name_of(key), ", but the queue is not under CoDel"]),
+            message!([name_of(key), ", but the queue's discipline has none"]),
             message!(["add ", text_setting("discipline", "codel")]),
         )),
-        (taken, QueueDiscipline::Codel { target, .. }) if key == "codel_target" => {
-            Ok(set(taken, target))
-        }
-        (taken, QueueDiscipline::Codel { interval, .. }) => Ok(set(taken, interval)),
-        (None, QueueDiscipline::DropTail) => Ok(None),
     }
 }
 
@@ -507,6 +549,7 @@ mod tests {
                 target: Duration::from_millis(5),
                 interval: Duration::from_millis(100),
             },
+            ecn: true,
             trace: Some(DeliveryTrace {
                 name: "lte".into(),
                 opportunities_ms: vec![1],
@@ -528,6 +571,7 @@ mod tests {
                 "0.1 % corrupted",
                 "bursts of 15 kB",
                 "CoDel with target 5 ms and interval 100 ms",
+                "ECN marks",
             ]
         );
     }

@@ -49,6 +49,10 @@ phrases! {
     corrupted(part: Ratio) = "{part} corrupted";
     bursts_of(bytes: Bytes) = "bursts of {bytes}";
     codel(target: Duration, interval: Duration) = "CoDel with target {target} and interval {interval}";
+    fq_codel(target: Duration, interval: Duration) = "FQ-CoDel with target {target} and interval {interval}";
+    pie(target: Duration) = "PIE with target {target}";
+    dualpi2(target: Duration) = "DualPI2 with target {target}";
+    ecn_marks() = "ECN marks";
 
     deviation(quantity: &str, achieved: Argument, asked: Argument) = "`{quantity}` was {achieved} instead of {asked}";
 

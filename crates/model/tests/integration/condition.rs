@@ -81,7 +81,7 @@ fn every_key_of_a_link_is_read() {
          loss_bursts = { to_bad = \"1%\", to_good = \"30%\", bad_loss = \"90%\", good_loss = \"0.1%\" }\n\
          loss_list = [3, 17]\nreorder = \"2%\"\nduplicate = \"3%\"\ncorrupt = \"0.1%\"\n\
          rate = \"10Mbit/s\"\nburst = \"15kB\"\nqueue = \"2 BDP\"\ndiscipline = \"codel\"\n\
-         codel_target = \"10ms\"\n\
+         aqm_target = \"10ms\"\n\
          [condition.reverse]\nqueue = \"50 packets\"\ndiscipline = \"drop-tail\"\nrate = \"unlimited\"\ntrace = \"lte.trace\"",
     );
     // A rate and a trace of one section contradict one another.
@@ -90,7 +90,7 @@ fn every_key_of_a_link_is_read() {
         "rtt = \"100ms\"\njitter = \"5ms\"\njitter_distribution = \"pareto\"\nloss = \"1%\"\n\
          loss_bursts = { to_bad = \"1%\", to_good = \"30%\", bad_loss = \"90%\", good_loss = \"0.1%\" }\n\
          loss_list = [3, 17]\nreorder = \"2%\"\nduplicate = \"3%\"\ncorrupt = \"0.1%\"\n\
-         rate = \"10Mbit/s\"\nqueue = \"2 BDP\"\ndiscipline = \"codel\"\ncodel_target = \"10ms\"\n\
+         rate = \"10Mbit/s\"\nqueue = \"2 BDP\"\ndiscipline = \"codel\"\naqm_target = \"10ms\"\n\
          [condition.forward]\nburst = \"15kB\"\n\
          [condition.reverse]\nqueue = \"50 packets\"\ndiscipline = \"drop-tail\"\ntrace = \"lte.trace\"\nloss_list = \"lost.txt\"",
     )
@@ -263,12 +263,12 @@ fn impossible_bottlenecks_are_refused_at_their_span() {
             "^^^^^",
         ),
         (
-            "rate = \"1Mbit/s\"\ncodel_target = \"1ms\"",
+            "rate = \"1Mbit/s\"\naqm_target = \"1ms\"",
             "the queue is not under CoDel",
             "^^^^^",
         ),
         (
-            "rate = \"1Mbit/s\"\ndiscipline = \"codel\"\ncodel_target = \"200ms\"",
+            "rate = \"1Mbit/s\"\ndiscipline = \"codel\"\naqm_target = \"200ms\"",
             "CoDel's target is not between",
             "^^^^^^^",
         ),

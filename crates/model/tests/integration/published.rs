@@ -149,7 +149,12 @@ fn each_published_cpu_load_says_what_it_is_of() {
 /// The author of a publication finds each of its statements, with an outcome or with the reason why none can be seen.
 #[test]
 fn every_study_of_a_publication_has_its_claims() {
-    let examples = ["page-load", "video-segments", "rpc-mix"];
+    let examples = [
+        "page-load",
+        "video-segments",
+        "rpc-mix",
+        "queue-disciplines",
+    ];
     for name in BUILTIN.iter().map(|it| it.name) {
         let study = study(name);
         if examples.contains(&name) {

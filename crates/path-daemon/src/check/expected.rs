@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use regatta_emulation::{DelayMoments, delay_moments};
-use regatta_model::{Condition, Emulator, Link, LossBy, Placement, QueueDiscipline};
+use regatta_model::{Condition, Emulator, Link, LossBy, Placement};
 use regatta_stats::plausible_counts;
 
 use super::{FALSE_ALARMS, NORMAL_QUANTILE};
@@ -83,10 +83,8 @@ pub(super) fn longest_wait(link: &Link) -> Duration {
 /// Returns the longest queueing delay at which the link's discipline does not begin to drop
 /// packets: the time by which a sender may be ahead of the rate.
 pub(super) fn longest_standing(link: &Link) -> Duration {
-    match link.discipline {
-        QueueDiscipline::DropTail => Duration::MAX,
-        QueueDiscipline::Codel { target, .. } => target / 2,
-    }
+    let target = link.discipline.target();
+    target.map_or(Duration::MAX, |target| target / 2)
 }
 
 /// Returns the expected share of `n` packets that do not arrive, and the bounds between which the

@@ -7,7 +7,7 @@ use std::{
 };
 
 use regatta_forwarder::{LinkCounters, clock};
-use regatta_model::{Phrase, Ratio, reason};
+use regatta_model::{PacketCounter, Phrase, Ratio, reason};
 
 use crate::{error::DaemonError, spawn};
 
@@ -130,7 +130,10 @@ fn evidence(
     if late > MAX_LATE {
         return Some(reason::check_packets_late(to_digits(late, 3)));
     }
-    let refused: u64 = links.iter().map(|link| link.refused_drops).sum();
+    let refused: u64 = links
+        .iter()
+        .map(|link| link.packets[PacketCounter::Refused])
+        .sum();
     let refused = refused as f64 / (delivered + refused).max(1) as f64;
     if refused > MAX_REFUSED {
         return Some(reason::check_packets_refused(to_digits(refused, 4)));
@@ -171,7 +174,7 @@ mod tests {
         let late = evidence(Duration::ZERO, second, &links(11), 0.0);
         says(late, "1.1 % of the check's packets left too late");
         let mut refusing = links(0);
-        refusing[1].refused_drops = 20;
+        refusing[1].packets[PacketCounter::Refused] = 20;
         let refused = evidence(Duration::ZERO, second, &refusing, 0.0);
         says(
             refused,

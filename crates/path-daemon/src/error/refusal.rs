@@ -21,6 +21,10 @@ pub enum Refusal {
     Jitter,
     #[error("a queue of more than 4 GiB is more than the kernel counts")]
     Queue,
+    #[error("of the disciplines, this bed's kernel queues have drop-tail and CoDel, and not `{0}`")]
+    Discipline(&'static str),
+    #[error("the queueing disciplines of this bed mark no packets (`ecn`)")]
+    Ecn,
     #[error("CoDel needs a link rate: without one no queue builds up")]
     CodelWithoutRate,
     #[error("a burst needs a link rate")]

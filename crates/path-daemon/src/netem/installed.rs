@@ -3,7 +3,7 @@
 use std::io;
 
 use regatta_forwarder::{LinkCounters, UnsupportedCounters};
-use regatta_model::{LossBy, Offloads, PathSetup, Placement};
+use regatta_model::{LossBy, Offloads, PacketCounter, PacketCounters, PathSetup, Placement};
 
 use super::{
     chain::DirectionInterfaces,
@@ -247,26 +247,34 @@ impl InstalledQdiscs {
             Some(full) => most_bytes.min(full),
             None => most_bytes,
         };
+        let duplicated = match at_ends || with_offloads {
+            true => 0,
+            false => passed.saturating_sub(arrived),
+        };
         Ok(LinkCounters {
             offered,
             delivered,
-            loss_drops,
-            burst_drops,
-            queue_drops,
-            codel_drops,
-            refused_drops,
-            duplicated: match at_ends || with_offloads {
-                true => 0,
-                false => passed.saturating_sub(arrived),
-            },
-            reordered: wire.requeues,
+            packets: PacketCounters::from([
+                (PacketCounter::Loss, loss_drops),
+                (PacketCounter::Burst, burst_drops),
+                (PacketCounter::Queue, queue_drops),
+                (PacketCounter::Discipline, codel_drops),
+                (PacketCounter::Refused, refused_drops),
+                (PacketCounter::Duplicated, duplicated),
+                (PacketCounter::Reordered, wire.requeues),
+            ]),
             queue_max_bytes,
             unsupported: UnsupportedCounters {
                 offered: with_offloads,
-                queue_drops: at_ends && !lossless && self.stages.wire_has_rate(),
-                burst_drops: at_ends || !self.stages.only_bursts,
-                corrupted: true,
-                duplicated: at_ends || with_offloads,
+                packets: PacketCounters::from([
+                    (
+                        PacketCounter::Queue,
+                        at_ends && !lossless && self.stages.wire_has_rate(),
+                    ),
+                    (PacketCounter::Burst, at_ends || !self.stages.only_bursts),
+                    (PacketCounter::Corrupted, true),
+                    (PacketCounter::Duplicated, at_ends || with_offloads),
+                ]),
                 queue_max_bytes: at_ends,
                 lateness: true,
             },

@@ -81,6 +81,14 @@ impl Stages {
                 rate.is_some_and(|rate| rate < 8),
                 Refusal::Rate(rate.unwrap_or_default()),
             ),
+            (
+                !matches!(
+                    link.discipline,
+                    QueueDiscipline::DropTail | QueueDiscipline::Codel { .. }
+                ),
+                Refusal::Discipline(link.discipline.name()),
+            ),
+            (link.ecn, Refusal::Ecn),
             (has_no_rate && has_codel, Refusal::CodelWithoutRate),
             (
                 has_no_rate && link.burst_bytes.is_some(),
@@ -187,7 +195,8 @@ impl Stages {
                 target_us: microseconds(target),
                 interval_us: microseconds(interval),
             },
-            QueueDiscipline::DropTail => match link.queue_packets {
+            // Refused before, all but drop-tail.
+            _ => match link.queue_packets {
                 Some(packets) => {
                     Waiting::Packets(u32::try_from(packets).map_err(|_| Refusal::Queue)?)
                 }

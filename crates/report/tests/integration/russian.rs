@@ -310,6 +310,7 @@ reports_in_russian! {
     page_load_is_in_russian: "page-load";
     video_segments_is_in_russian: "video-segments";
     rpc_mix_is_in_russian: "rpc-mix";
+    queue_disciplines_is_in_russian: "queue-disciplines";
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use regatta_bed::TestBed as _;
-use regatta_model::{LossBy, PathSetup, Placement};
+use regatta_model::{LossBy, PacketCounter, PathSetup, Placement};
 use regatta_test_support::guest::{Clock, in_shared_guest};
 
 use super::{NETEM, Pings, common, common::condition};
@@ -35,20 +35,32 @@ fn every_packet_is_accounted_for() {
     let (forward, reverse) = (counters.forward, counters.reverse);
     // Nothing but the datagrams travels on the path.
     assert_eq!(forward.offered, 3000);
-    assert_eq!(forward.delivered + forward.loss_drops, 3000);
+    assert_eq!(
+        forward.delivered + forward.packets[PacketCounter::Loss],
+        3000
+    );
     assert_eq!(reverse.offered, forward.delivered);
     assert_eq!(reverse.delivered, back);
-    assert_eq!(reverse.delivered + reverse.loss_drops, reverse.offered);
-    assert_eq!(forward.queue_drops + forward.refused_drops, 0);
+    assert_eq!(
+        reverse.delivered + reverse.packets[PacketCounter::Loss],
+        reverse.offered
+    );
+    assert_eq!(
+        forward.packets[PacketCounter::Queue] + forward.packets[PacketCounter::Refused],
+        0
+    );
     // For one seed in 10^5 this is false.
     for (link, n) in [(forward, 3000), (reverse, reverse.offered)] {
         let (low, high) = regatta_stats::plausible_counts(n, 0.1, 5e-6);
-        assert!((low..=high).contains(&link.loss_drops), "{link:?}");
+        assert!(
+            (low..=high).contains(&link.packets[PacketCounter::Loss]),
+            "{link:?}"
+        );
     }
     // Counters and queues are new with each condition.
     pings.set(&condition(0, 100, 0.0), 1);
     let fresh = pings.bed.counters().expect("counters").forward;
-    assert_eq!((fresh.offered, fresh.loss_drops), (0, 0));
+    assert_eq!((fresh.offered, fresh.packets[PacketCounter::Loss]), (0, 0));
     assert_eq!(pings.send(100, 200, Duration::from_millis(1)).len(), 100);
 }
 
@@ -81,13 +93,19 @@ fn netem_loses_by_itself_or_by_iptables(loss_by: LossBy, placement: Placement) {
     println!("{description}: {counters:?}");
     let (forward, reverse) = (counters.forward, counters.reverse);
     assert_eq!(forward.offered, 1000, "{description}");
-    assert_eq!(forward.delivered + forward.loss_drops, 1000);
+    assert_eq!(
+        forward.delivered + forward.packets[PacketCounter::Loss],
+        1000
+    );
     assert_eq!(
         (reverse.offered, reverse.delivered),
         (forward.delivered, back)
     );
     let (low, high) = regatta_stats::plausible_counts(1000, 0.2, 1e-6);
-    assert!((low..=high).contains(&forward.loss_drops), "{forward:?}");
+    assert!(
+        (low..=high).contains(&forward.packets[PacketCounter::Loss]),
+        "{forward:?}"
+    );
 }
 
 #[test]

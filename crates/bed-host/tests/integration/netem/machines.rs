@@ -15,7 +15,7 @@ use regatta_bed::{
     hosts::Connect,
     session::{SILENCE, Session},
 };
-use regatta_model::PathCheck;
+use regatta_model::{PacketCounter, PathCheck};
 use regatta_process::Preparation;
 
 use crate::common::{check_path, condition, executable, quantity};
@@ -124,5 +124,8 @@ pub fn check_shaping(bed: &mut Bed) {
     };
     assert!(is_sound(&check), "{check:?}");
     let counters = bed.counters().expect("counters");
-    assert!(counters.forward.loss_drops > 0 && counters.reverse.loss_drops > 0);
+    assert!(
+        counters.forward.packets[PacketCounter::Loss] > 0
+            && counters.reverse.packets[PacketCounter::Loss] > 0
+    );
 }

@@ -8,7 +8,7 @@ use std::{
 use regatta_bed::{Bed, BedError, Host, LinkCounters, TestBed as _};
 use regatta_model::{
     BedKind, BitRate, Bytes, Condition, DelayDistribution, DeliveryTrace, Emulator, GilbertElliott,
-    Link, PathSetup, Placement, QueueDiscipline, Ratio, Step,
+    Link, PacketCounter, PathSetup, Placement, QueueDiscipline, Ratio, Step,
 };
 use regatta_test_support::{
     guest::{Clock, in_shared_guest},
@@ -46,8 +46,11 @@ fn a_full_queue_drops_and_counts(change: fn(&mut Link)) {
     let forward = pings.bed.counters().expect("counters").forward;
     println!("{back} back; {forward:?}");
     assert_eq!(forward.offered, 200);
-    assert_eq!(forward.delivered + forward.queue_drops, 200);
-    assert!(forward.queue_drops > 0 && forward.loss_drops == 0);
+    assert_eq!(
+        forward.delivered + forward.packets[PacketCounter::Queue],
+        200
+    );
+    assert!(forward.packets[PacketCounter::Queue] > 0 && forward.packets[PacketCounter::Loss] == 0);
     // 20 wait and one is sent; what follows finds the room that was made meanwhile.
     assert!((21..=23).contains(&forward.delivered), "{forward:?}");
     // Whole IP packets, without the one under transmission.
@@ -144,7 +147,10 @@ fn packets_are_duplicated() {
     }
     let (_, twice) = counted(|link| link.duplicate_ratio = Ratio(0.5));
     assert!((1350..1650).contains(&twice.delivered), "{twice:?}");
-    assert_eq!(twice.duplicated, twice.delivered - 1000);
+    assert_eq!(
+        twice.packets[PacketCounter::Duplicated],
+        twice.delivered - 1000
+    );
 }
 
 #[test]
@@ -192,9 +198,15 @@ fn packets_are_lost_in_bursts() {
         });
     });
     // The first packet finds the good state, all others the bad one.
-    assert_eq!((bursts.delivered, bursts.burst_drops), (1, 999));
     assert_eq!(
-        (bursts.loss_drops, bursts.unsupported.burst_drops),
+        (bursts.delivered, bursts.packets[PacketCounter::Burst]),
+        (1, 999)
+    );
+    assert_eq!(
+        (
+            bursts.packets[PacketCounter::Loss],
+            bursts.unsupported.packets[PacketCounter::Burst]
+        ),
         (0, false)
     );
 }
@@ -206,7 +218,10 @@ fn packets_are_reordered() {
     }
     // 250 ± 14 of 1000, always the same of one seed.
     let (_, overtaking) = counted(|link| link.reorder_ratio = Ratio(0.25));
-    assert!((180..320).contains(&overtaking.reordered), "{overtaking:?}");
+    assert!(
+        (180..320).contains(&overtaking.packets[PacketCounter::Reordered]),
+        "{overtaking:?}"
+    );
 }
 
 cases! { what_loses_nothing_delivers_everything:
@@ -381,9 +396,15 @@ fn codel_drops_from_the_head_and_has_its_own_counter() {
         pings.send(1042, 1500, Duration::from_micros(960));
         let forward = pings.bed.counters().expect("counters").forward;
         println!("{forward:?}");
-        assert_eq!(forward.queue_drops + forward.loss_drops, 0);
-        assert_eq!(forward.delivered + forward.codel_drops, 1042);
-        forward.codel_drops
+        assert_eq!(
+            forward.packets[PacketCounter::Queue] + forward.packets[PacketCounter::Loss],
+            0
+        );
+        assert_eq!(
+            forward.delivered + forward.packets[PacketCounter::Discipline],
+            1042
+        );
+        forward.packets[PacketCounter::Discipline]
     });
     assert!(counted[0] > 5, "{counted:?}");
     // The kernel counts time in units of 1.024 µs and takes square roots by approximation.

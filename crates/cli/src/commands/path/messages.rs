@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use regatta_bed::TestBed as _;
 use regatta_bed::{Bed, Host, LinkCounters, PathCounters, capture::CaptureSummary};
-use regatta_model::{Bytes, Condition, Link, Setting, units::format_duration};
+use regatta_model::{Bytes, Condition, Link, PacketCounter, Setting, units::format_duration};
 
 /// Describes the path.
 pub fn beginning(condition: &Condition, bed: &Bed, seed: u64) -> String {
@@ -70,22 +70,18 @@ fn link(counters: &LinkCounters, queue: Option<&str>, late_after: Duration) -> S
             text.push_str(&format!(", {count} {cause}"));
         }
     };
-    let at_random = match (unsupported.queue_drops, unsupported.burst_drops) {
-        (true, _) => "lost or dropped by the full queue",
-        (false, true) => "lost at random or in bursts",
-        (false, false) => "lost at random",
-    };
-    let refused = "dropped because this machine did not keep up";
-    add(counters.loss_drops, at_random);
-    add(counters.burst_drops, "lost in bursts");
-    add(counters.list_drops, "lost by list");
-    add(counters.queue_drops, "dropped by the full queue");
-    add(counters.codel_drops, "dropped by CoDel");
-    add(counters.mtu_drops, "larger than the path's largest");
-    add(counters.refused_drops, refused);
-    add(counters.corrupted, "with a flipped bit");
-    add(counters.duplicated, "sent on twice");
-    add(counters.reordered, "sent ahead of others");
+    for &counter in PacketCounter::ALL {
+        let said = match counter {
+            PacketCounter::Loss if unsupported.packets[PacketCounter::Queue] => {
+                "lost or dropped by the full queue"
+            }
+            PacketCounter::Loss if unsupported.packets[PacketCounter::Burst] => {
+                "lost at random or in bursts"
+            }
+            counter => counter.said(),
+        };
+        add(counters.packets[counter], said);
+    }
     let late_after = format_duration(late_after);
     let late = format!("delivered more than {late_after} after they were due");
     add(counters.late_packets, &late);
@@ -102,6 +98,8 @@ fn link(counters: &LinkCounters, queue: Option<&str>, late_after: Duration) -> S
 
 #[cfg(test)]
 mod tests {
+    use regatta_model::PacketCounters;
+
     use super::*;
 
     #[test]
@@ -125,8 +123,7 @@ mod tests {
         let counters = LinkCounters {
             offered: 100,
             delivered: 97,
-            loss_drops: 2,
-            queue_drops: 1,
+            packets: PacketCounters::from([(PacketCounter::Loss, 2), (PacketCounter::Queue, 1)]),
             ..LinkCounters::default()
         };
         assert_eq!(

@@ -1,14 +1,36 @@
-//! Controlled Delay: packets are dropped from the head of the queue while all wait too long.
+//! Controlled Delay: packets are dropped or marked at the head of the queue while all wait too long.
 //!
-//! Source: RFC 8289 §5.
+//! Source: RFC 8289 §5; marks instead of drops as in RFC 8290 §4.2.
 
-use crate::queue::{Queue, Waiting};
+use std::time::Duration;
+
+use regatta_model::PacketCounter;
+
+use super::Fates;
+use crate::{
+    packet::Packet,
+    queue::{Queue, Waiting},
+};
+
+/// Target and interval, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Times {
+    pub(crate) target: u64,
+    pub(crate) interval: u64,
+}
+
+impl Times {
+    /// Returns the times in nanoseconds. A condition has none that does not fit.
+    pub(crate) fn of(target: Duration, interval: Duration) -> Self {
+        let [target, interval] = [target, interval].map(super::nanoseconds);
+        Self { target, interval }
+    }
+}
 
 /// State of the discipline. Names are those of the RFC.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Codel {
-    target: u64,
-    interval: u64,
+    pub(crate) times: Times,
     /// Bytes of a queue that is never too long: one full packet.
     max_packet: u64,
     /// Time at which the delay will have been above the target for an interval; `None` while it is
@@ -22,29 +44,24 @@ pub(crate) struct Codel {
 
 impl Codel {
     /// Creates the state of a queue whose full packets have `max_packet` bytes.
-    pub(crate) fn new(max_packet: u64) -> Self {
+    pub(crate) fn new(max_packet: u64, times: Times) -> Self {
         Self {
+            times,
             max_packet,
-            ..Self::default()
+            first_above_time: None,
+            drop_next: 0,
+            count: 0,
+            last_count: 0,
+            dropping: false,
         }
     }
 
-    /// Sets the target and the interval; the state of the queue is kept.
-    pub(crate) fn with(self, (target, interval): (u64, u64)) -> Self {
-        Self {
-            target,
-            interval,
-            ..self
-        }
-    }
-
-    /// Returns the packet that the bottleneck takes at `now`; packets dropped before it are given
-    /// to `dropped`.
-    pub(crate) fn take<P>(
+    /// Returns the packet that the bottleneck takes at `now`.
+    pub(crate) fn take<P: Packet>(
         &mut self,
         queue: &mut Queue<P>,
         now: u64,
-        mut dropped: impl FnMut(Waiting<P>),
+        fates: &mut Fates<'_, P>,
     ) -> Option<Waiting<P>> {
         let Some((mut head, mut may_drop)) = self.dequeue_head(queue, now) else {
             self.dropping = false;
@@ -53,8 +70,12 @@ impl Codel {
         if self.dropping {
             self.dropping = may_drop;
             while self.dropping && now >= self.drop_next {
-                dropped(head);
                 self.count += 1;
+                if fates.mark(&mut head) {
+                    self.drop_next = self.control_law(self.drop_next);
+                    return Some(head);
+                }
+                fates.discard(now, head, PacketCounter::Discipline);
                 let Some(next) = self.dequeue_head(queue, now) else {
                     self.dropping = false;
                     return None;
@@ -67,16 +88,22 @@ impl Codel {
                 }
             }
         } else if may_drop {
-            dropped(head);
+            let kept = match fates.mark(&mut head) {
+                true => Some(head),
+                false => {
+                    fates.discard(now, head, PacketCounter::Discipline);
+                    None
+                }
+            };
             self.dropping = true;
             // If the delay rose above the target shortly after it last fell below, the rate of
             // drops that mended it then is a good one to begin with.
             let delta = self.count - self.last_count;
-            let recent = now.saturating_sub(self.drop_next) < 16 * self.interval;
+            let recent = now.saturating_sub(self.drop_next) < 16 * self.times.interval;
             self.count = if delta > 1 && recent { delta } else { 1 };
             self.drop_next = self.control_law(now);
             self.last_count = self.count;
-            return self.dequeue_head(queue, now).map(|(head, _)| head);
+            return kept.or_else(|| self.dequeue_head(queue, now).map(|(head, _)| head));
         }
         Some(head)
     }
@@ -88,13 +115,13 @@ impl Codel {
             return None;
         };
         let sojourn = now - head.arrived;
-        if sojourn < self.target || queue.bytes() <= self.max_packet {
+        if sojourn < self.times.target || queue.bytes() <= self.max_packet {
             self.first_above_time = None;
             return Some((head, false));
         }
         match self.first_above_time {
             None => {
-                self.first_above_time = Some(now + self.interval);
+                self.first_above_time = Some(now + self.times.interval);
                 Some((head, false))
             }
             Some(at) => Some((head, now >= at)),
@@ -102,40 +129,44 @@ impl Codel {
     }
 
     fn control_law(&self, from: u64) -> u64 {
-        from + (self.interval as f64 / (self.count as f64).sqrt()) as u64
+        from + (self.times.interval as f64 / (self.count as f64).sqrt()) as u64
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::impairments::PacketImpairments;
+    use crate::{
+        discipline::testing::{Counted, MS, waiting},
+        packet::Ecn,
+    };
 
-    const MS: u64 = 1_000_000;
-    const TIMES: (u64, u64) = (5 * MS, 100 * MS);
+    const TIMES: Times = Times {
+        target: 5 * MS,
+        interval: 100 * MS,
+    };
 
     /// Takes a packet at `now` from a queue of `behind` + 1 packets that have waited for `sojourn`. Returns the number of
     /// drops.
     fn take(codel: &mut Codel, now: u64, sojourn: u64, behind: usize, packet_bytes: u64) -> u64 {
+        let mut queue = queue_of(now - sojourn, behind, packet_bytes, Ecn::NotEct);
+        let mut counted = Counted::default();
+        codel.take(&mut queue, now, &mut counted.fates(false));
+        counted.dropped()
+    }
+
+    fn queue_of(arrived: u64, behind: usize, packet_bytes: u64, ecn: Ecn) -> Queue<Vec<u8>> {
         let mut queue = Queue::new();
         for _ in 0..=behind {
-            queue.push(Waiting {
-                packet: Some(()),
-                size: packet_bytes,
-                arrived: now - sojourn,
-                ordinal: 0,
-                impairments: PacketImpairments::default(),
-            });
+            queue.push(waiting(arrived, packet_bytes, 0, ecn));
         }
-        let mut drops = 0;
-        codel.take(&mut queue, now, |_| drops += 1);
-        drops
+        queue
     }
 
     /// Takes a packet each millisecond from 1 s on from a queue of `behind` + 1 packets that have waited for `sojourn`.
     /// Returns the times of the drops, in milliseconds after 1 s.
     fn drops(sojourn: u64, behind: usize, packet_bytes: u64) -> Vec<u64> {
-        let mut codel = Codel::new(1500).with(TIMES);
+        let mut codel = Codel::new(1500, TIMES);
         let mut dropped = |ms| take(&mut codel, (1000 + ms) * MS, sojourn, behind, packet_bytes);
         (0..250).filter(|ms| dropped(*ms) > 0).collect()
     }
@@ -150,7 +181,7 @@ mod tests {
                 drop_next: 2000 * MS,
                 count: 4,
                 last_count: 1,
-                ..Codel::new(1500).with(TIMES)
+                ..Codel::new(1500, TIMES)
             };
             take(&mut codel, now, 50 * MS, 9, 1500);
             codel.count
@@ -178,5 +209,30 @@ mod tests {
     fn a_queue_of_one_full_packet_is_never_too_long() {
         assert_eq!(drops(50 * MS, 1, 1500), [0; 0]);
         assert_eq!(drops(50 * MS, 2, 751).first(), Some(&100));
+    }
+
+    /// Source: RFC 8290 §4.2: with ECN the packet that would be dropped is marked and leaves. One that cannot be marked is
+    /// dropped.
+    #[test]
+    fn packets_that_can_be_marked_are_not_dropped() {
+        for (ecn, [marked, dropped]) in [(Ecn::Ect0, [2, 0]), (Ecn::NotEct, [0, 2])] {
+            let (mut codel, mut counted) = (Codel::new(1500, TIMES), Counted::default());
+            let mut left = 0;
+            for ms in 0..=250 {
+                let now = (1000 + ms) * MS;
+                let mut queue = queue_of(now - 50 * MS, 9, 1500, ecn);
+                left += u64::from(
+                    codel
+                        .take(&mut queue, now, &mut counted.fates(true))
+                        .is_some(),
+                );
+            }
+            assert_eq!(
+                [counted.marked(), counted.dropped()],
+                [marked, dropped],
+                "{ecn:?}"
+            );
+            assert_eq!(left, 251);
+        }
     }
 }
