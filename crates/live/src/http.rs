@@ -1,29 +1,33 @@
 //! HTTP server that clients cannot exhaust: it limits the connections and the time for a request.
 
 use std::{
+    collections::VecDeque,
     convert::Infallible,
     future::poll_fn,
     io,
     net::{SocketAddr, TcpListener},
     pin::Pin,
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
     task::{Context, Poll},
     time::Duration,
 };
 
 use futures_util::Stream;
 use hyper::{
-    Method, StatusCode,
+    Method, StatusCode, Version,
     body::{Bytes, Frame, Incoming, SizeHint},
-    header::{ALLOW, CONTENT_TYPE, HeaderValue},
+    header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue},
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::sync::Semaphore;
+use tokio::task::{AbortHandle, yield_now};
 
 use crate::error::LiveError;
 
-/// Most connections at once.
+/// Most connections at once; a further one closes the oldest that waits for a request.
 const MAX_CONNECTIONS: usize = 32;
 
 /// Longest time until the header of a request has arrived.
@@ -95,6 +99,55 @@ impl hyper::body::Body for Body {
     }
 }
 
+/// Responses under way on a connection, which keep it from being closed for another one.
+#[derive(Debug, Clone, Default)]
+pub struct Responses(Arc<AtomicUsize>);
+
+/// Response under way, until this is dropped.
+#[derive(Debug)]
+pub struct UnderWay(Responses);
+
+impl Responses {
+    /// Adds a response.
+    #[must_use]
+    pub fn begin(&self) -> UnderWay {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        UnderWay(self.clone())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Body of a response under way.
+struct Sending {
+    body: Body,
+    _under_way: UnderWay,
+}
+
+impl hyper::body::Body for Sending {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        hyper::body::Body::poll_frame(Pin::new(&mut self.get_mut().body), context)
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        hyper::body::Body::size_hint(&self.body)
+    }
+}
+
 /// Makes a response. `content_type` is a media type with its character set.
 pub fn response(status: StatusCode, content_type: &'static str, body: Body) -> Response {
     let mut response = Response::new(body);
@@ -124,21 +177,21 @@ pub async fn serve<F: Future<Output = Response> + Send + 'static>(
         return;
     };
     let next = |context: &mut Context<'_>| listener.poll_accept(context);
-    let serve = move |stream| {
+    let serve = move |stream, responses: Responses| {
         let answer = answer.clone();
         let service = service_fn(move |request: Request| {
-            let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-            let response = is_read.then(|| answer(request));
+            let under_way = responses.begin();
+            let refused = refusal(&request);
+            let answer = refused.is_none().then(|| answer(request));
             async move {
-                Ok::<_, Infallible>(match response {
-                    Some(response) => response.await,
-                    None => {
-                        let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "");
-                        let allowed = HeaderValue::from_static("GET,HEAD");
-                        refused.headers_mut().insert(ALLOW, allowed);
-                        refused
-                    }
-                })
+                let response = match (refused, answer) {
+                    (None, Some(answer)) => answer.await,
+                    (refused, _) => refused.unwrap_or_else(not_found),
+                };
+                Ok::<_, Infallible>(response.map(|body| Sending {
+                    body,
+                    _under_way: under_way,
+                }))
             }
         });
         async move {
@@ -152,24 +205,56 @@ pub async fn serve<F: Future<Output = Response> + Send + 'static>(
     accept(MAX_CONNECTIONS, next, serve).await;
 }
 
-/// Serves the connections of a listener, `max_connections` at once, until it is dropped. Further ones are closed.
+/// Returns the response to a request that no server may answer in another way: with another method, or without exactly
+/// one `Host` (RFC 9112, 3.2).
+fn refusal(request: &Request) -> Option<Response> {
+    let hosts = request.headers().get_all(HOST).iter().count();
+    if hosts > 1 || (hosts == 0 && request.version() >= Version::HTTP_11) {
+        return Some(text(
+            StatusCode::BAD_REQUEST,
+            "a request has one header `Host`\n",
+        ));
+    }
+    if matches!(*request.method(), Method::GET | Method::HEAD) {
+        return None;
+    }
+    let mut refused = text(StatusCode::METHOD_NOT_ALLOWED, "");
+    let allowed = HeaderValue::from_static("GET,HEAD");
+    refused.headers_mut().insert(ALLOW, allowed);
+    Some(refused)
+}
+
+/// Serves the connections of a listener, `max_connections` at once, until it is dropped. A further one closes the oldest
+/// without a response under way, so that nobody holds all of them by saying nothing; where there is none, it is closed
+/// itself.
 pub async fn accept<S, A, F: Future<Output = ()> + Send + 'static>(
     max_connections: usize,
     mut next: impl FnMut(&mut Context<'_>) -> Poll<io::Result<(S, A)>>,
-    serve: impl Fn(S) -> F,
+    serve: impl Fn(S, Responses) -> F,
 ) {
-    let permits = Arc::new(Semaphore::new(max_connections));
+    let mut connections: VecDeque<(AbortHandle, Responses)> = VecDeque::new();
     loop {
-        let Ok((stream, _)) = poll_fn(&mut next).await else {
+        let accepted = poll_fn(&mut next).await;
+        connections.retain(|(task, _)| !task.is_finished());
+        // An error may be the want of a file descriptor.
+        if accepted.is_err() || connections.len() >= max_connections {
+            let idle = connections
+                .iter()
+                .position(|(_, responses)| responses.is_empty());
+            if let Some((task, _)) = idle.and_then(|idle| connections.remove(idle)) {
+                task.abort();
+            }
+        }
+        let Ok((stream, _)) = accepted else {
             tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
             continue;
         };
-        if let Ok(permit) = Arc::clone(&permits).try_acquire_owned() {
-            let connection = serve(stream);
-            tokio::spawn(async move {
-                connection.await;
-                drop(permit);
-            });
+        if connections.len() < max_connections {
+            let responses = Responses::default();
+            let task = tokio::spawn(serve(stream, responses.clone()));
+            connections.push_back((task.abort_handle(), responses));
+            // It reads what has arrived before a further one can close it.
+            yield_now().await;
         }
     }
 }

@@ -69,9 +69,10 @@ impl RunSocket {
 
     /// Serves all clients, until it is dropped.
     pub async fn serve(self, shared: Arc<Shared>) {
-        let serve = |stream| {
-            let shared = Arc::clone(&shared);
+        let serve = |stream, responses: http::Responses| {
+            let (shared, response) = (Arc::clone(&shared), responses.begin());
             async move {
+                let _response = response;
                 // An error of a client does not affect the run.
                 let _ = write_state(stream, &shared).await;
             }

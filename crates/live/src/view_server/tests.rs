@@ -125,6 +125,44 @@ fn page_requires_its_token_and_its_own_site() {
 }
 
 #[test]
+fn a_request_names_one_host() {
+    let served = Served::new();
+    let (address, path) = (&*served.address, &*served.path);
+    for other in [address, "example.org"] {
+        let two = served.get(path, address, &format!("Host: {other}\r\n"));
+        assert!(two.starts_with("HTTP/1.1 400"), "{two}");
+    }
+    let elsewhere = served.get(&format!("http://example.org{path}"), address, "");
+    assert!(elsewhere.starts_with("HTTP/1.1 403"), "{elsewhere}");
+}
+
+/// Strangers that say nothing, or not all of a request, and more of them than connections are served.
+#[test]
+fn slow_strangers_do_not_lock_the_page_out() {
+    let mut served = Served::new();
+    served.on_event(&started());
+    let path = format!("{}events", served.path);
+    let mut events = BufReader::new(served.send(&path, &served.address, ""));
+    event_with(&mut events, "Two transports");
+    let strangers: Vec<TcpStream> = (0..300)
+        .map(|number| {
+            let mut stranger = TcpStream::connect(&served.address).expect("connected");
+            if number % 2 == 0 {
+                // It may be closed already.
+                let _ = stranger.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n");
+            }
+            stranger
+        })
+        .collect();
+    let page = served.get(&served.path, &served.address, "");
+    assert!(page.starts_with("HTTP/1.1 200"), "{page}");
+    // The page that is open stays.
+    served.on_event(&trial_started(0, "tcp"));
+    event_with(&mut events, "\"tcp\"");
+    drop(strangers);
+}
+
+#[test]
 fn browser_gets_the_state_and_its_changes_until_the_end() {
     let mut served = Served::new();
     served.on_event(&started());

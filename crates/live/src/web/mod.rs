@@ -151,7 +151,10 @@ pub fn serve(
 async fn answer(page: Page, request: Request) -> Response {
     let headers = request.headers();
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let is_host = text(header::HOST).is_some_and(|host| page.access.is_host(host));
+    // A request of another form may name another host than its header.
+    let named = request.uri().authority().map(|it| it.as_str());
+    let mut named = text(header::HOST).into_iter().chain(named);
+    let is_host = text(header::HOST).is_some() && named.all(|it| page.access.is_host(it));
     let fetch_site = text(header::HeaderName::from_static("sec-fetch-site"));
     let is_same_site = fetch_site.is_none_or(|site| matches!(site, "same-origin" | "none"));
     let mut response = match is_host && is_same_site {
