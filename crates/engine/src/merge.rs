@@ -229,12 +229,12 @@ fn add_path(
             );
         }
         for &counter in PacketCounter::ALL {
-            if let Some(metric) = counter.metric()
+            if let Some(names) = counter.metrics()
                 && !(unsupported.packets[counter] || are_one && counter == PacketCounter::Loss)
                 // Zero where a setting of the condition asks for it; absent where none does.
-                && condition.settings().any(|setting| (metric.is_requested)(link_of(setting)))
+                && condition.settings().any(|setting| link_of(setting).asks_for(counter))
             {
-                put(metric.names, counters.packets[counter]);
+                put(names, counters.packets[counter]);
             }
         }
     }

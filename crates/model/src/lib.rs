@@ -36,9 +36,7 @@ pub use condition::{
 pub use facts::{Facts, HostFacts};
 pub use host_sample::{HostSample, HostSamples};
 pub use kernel::{KERNEL_DEFAULTS, KernelDefault, KernelVersion};
-pub use metric::{
-    Better, Fate, METRICS, MetricDefinition, PacketCounter, PacketCounters, PathMetric, Unit,
-};
+pub use metric::{Better, Fate, METRICS, MetricDefinition, PacketCounter, PacketCounters, Unit};
 pub use metric_values::MetricValues;
 pub use named::Named;
 pub use outcome::Outcome;

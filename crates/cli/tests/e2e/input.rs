@@ -239,7 +239,7 @@ fn arguments_are_checked_before_anything_starts() {
         (["--queue", "3 cows"], "100 packets"),
         (["--queue", "0 packets"], "a queue of no packet"),
         (["--burst", "1kB"], "lets none pass"),
-        (["--aqm-target", "5ms"], "the queue is not under CoDel"),
+        (["--aqm-target", "5ms"], "the queue's discipline has none"),
         (["--mtu", "60B"], "`--mtu` cannot be 60"),
         (["--reverse", "rate"], "no key with its value"),
         (["--reverse", "rat=1Mbit/s"], "did you mean `rate`"),
@@ -272,7 +272,7 @@ fn arguments_are_checked_together_before_anything_starts() {
     for (args, expected) in [
         (
             &["--rate", "unlimited", "--discipline", "codel"][..],
-            "CoDel on a link without a rate",
+            "a queue's discipline on a link without a rate",
         ),
         (
             &["--rate", "unlimited", "--queue", "2 BDP"],

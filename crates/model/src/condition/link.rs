@@ -8,6 +8,7 @@ use crate::named::named;
 
 use super::trace::DeliveryTrace;
 use crate::{
+    metric::PacketCounter,
     units::{BitRate, Bytes, Ratio, nanos, optional_nanos},
     warning::{Phrase, phrase},
 };
@@ -268,6 +269,24 @@ pub struct Link {
 }
 
 impl Link {
+    /// Whether the link does what a counter counts. Where none of a condition does, its metric is absent, and not 0.
+    #[must_use]
+    pub fn asks_for(&self, counter: PacketCounter) -> bool {
+        match counter {
+            PacketCounter::Loss
+            | PacketCounter::Queue
+            | PacketCounter::Mtu
+            | PacketCounter::Refused => true,
+            PacketCounter::Burst => self.loss_bursts.is_some(),
+            PacketCounter::List => !self.loss_list.is_empty(),
+            PacketCounter::Discipline => self.discipline != QueueDiscipline::DropTail,
+            PacketCounter::Marked => self.ecn,
+            PacketCounter::Corrupted => self.corrupt_ratio.0 > 0.0,
+            PacketCounter::Duplicated => self.duplicate_ratio.0 > 0.0,
+            PacketCounter::Reordered => self.reorder_ratio.0 > 0.0,
+        }
+    }
+
     /// Default of [`Link::jitter_span`] in units of the widest deviation of the delay.
     pub const JITTER_SPANS: u32 = 4;
 

@@ -124,8 +124,10 @@ mod tests {
     fn every_name_of_a_family_is_that_of_a_metric() {
         let ends = [EndMetrics::SENDER, EndMetrics::RECEIVER];
         let ends = ends.map(|it| [it.cpu, it.cpu_user, it.cpu_system, it.peak_memory]);
-        let counters = PacketCounter::ALL.iter().filter_map(|it| it.metric());
-        let counters = counters.flat_map(|it| it.names);
+        let counters = PacketCounter::ALL
+            .iter()
+            .filter_map(|it| it.metrics())
+            .flatten();
         let delays = DelayMetrics::ALL.iter().flat_map(DelayMetrics::names);
         let ends = ends.iter().flatten().copied();
         for name in delays

@@ -44,7 +44,7 @@ use crate::{
     units::{BitRate, Bytes, Ratio, UnitError, parse_duration},
 };
 pub use families::{DelayMetrics, EndMetrics};
-pub use packet_counter::{Fate, PacketCounter, PacketCounters, PathMetric};
+pub use packet_counter::{Fate, PacketCounter, PacketCounters};
 pub use series::{SERIES, SeriesDefinition, find_series, series_id};
 
 /// Unit of a stored value. Names carry it (`_ns`, `_bytes`, `_bps`, `_ratio`); tables show it

@@ -8,8 +8,6 @@ use serde::{
     ser::SerializeMap as _,
 };
 
-use crate::condition::{Link, QueueDiscipline};
-
 /// Fate of the packets that a [`PacketCounter`] counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fate {
@@ -21,21 +19,13 @@ pub enum Fate {
     Carried,
 }
 
-/// Metric of each direction that a [`PacketCounter`] is.
-#[derive(Debug, Clone, Copy)]
-pub struct PathMetric {
-    /// Name of the metric of the direction of the data, and of the other one.
-    pub names: [&'static str; 2],
-    /// Whether a link asks for what is counted. Without it the metric is absent, and not 0.
-    pub is_requested: fn(&Link) -> bool,
-}
-
 /// Defines the counters, one entry each: its name, in JSON and in the names of its metrics; the fate of the packets; what is
-/// said of such a packet after the number of them, and in a capture; and, unless `path_other_drops` has it, its metric: the
-/// link that asks for it, the beginning and the end of the title, what is said of `IP packets`, and the end of the definition.
+/// said of such a packet after the number of them, and in a capture; and, unless `path_other_drops` has it, the beginning and the
+/// end of the title of its metric, what is said of `IP packets`, and the end of the definition. Links that ask for it are those of
+/// [`Link::asks_for`](crate::Link::asks_for).
 macro_rules! packet_counters {
     ($($(#[$meaning:meta])* $counter:ident = $name:literal [$fate:ident] $said:literal, $captured:literal
-        $(($title:literal, $of:literal) if $is_requested:expr => $what:literal, $rest:literal)?;)*) => {
+        $(($title:literal, $of:literal) => $what:literal, $rest:literal)?;)*) => {
         /// Counter of packets of one direction of a path.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum PacketCounter {
@@ -70,20 +60,16 @@ macro_rules! packet_counters {
                 match self { $(Self::$counter => $captured,)* }
             }
 
-            /// Returns the metric; `None` for what is part of `path_other_drops`.
+            /// Returns the names of the metrics of the data's direction and of the other one; `None` for what is part of
+            /// `path_other_drops`.
             #[must_use]
-            pub const fn metric(self) -> Option<PathMetric> {
+            pub const fn metrics(self) -> Option<[&'static str; 2]> {
                 match self {
                     $(Self::$counter => {
-                        let all: &[PathMetric] = &[$(PathMetric {
-                            names: [concat!("path_", $name), concat!("path_reverse_", $name)],
-                            is_requested: {
-                                // Its title and definition are in the table of metrics.
-                                let _ = $title;
-                                $is_requested
-                            },
-                        })?];
-                        match all { [metric] => Some(*metric), _ => None }
+                        let all: &[(&str, [&str; 2])] = &[
+                            $(($title, [concat!("path_", $name), concat!("path_reverse_", $name)]))?
+                        ];
+                        match all { [(_, names)] => Some(*names), _ => None }
                     })*
                 }
             }
@@ -112,29 +98,29 @@ macro_rules! packet_counters {
 packet_counters! {
     /// Lost at random, each on its own.
     Loss = "loss_drops" [Lost] "lost at random", "lost at random"
-        ("path drops", ": random loss") if |_| true
+        ("path drops", ": random loss")
         => "that the path lost at random, each on its own", "";
     /// Lost in bursts.
     Burst = "burst_drops" [Lost] "lost in bursts", "lost in a burst"
-        ("path drops", ": bursts") if |link| link.loss_bursts.is_some()
+        ("path drops", ": bursts")
         => "that the path lost in bursts (Gilbert and Elliott)", "; of conditions that ask for them";
     /// Lost because the condition names them.
     List = "list_drops" [Lost] "lost by list", "lost by list"
-        ("path drops", ": list") if |link| !link.loss_list.is_empty()
+        ("path drops", ": list")
         => "that the path lost because the condition names them", "; of conditions that do";
     /// Dropped because the bottleneck's queue had no room.
     Queue = "queue_drops" [Dropped] "dropped by the full queue", "dropped: the queue was full"
-        ("path drops", ": queue full") if |_| true
+        ("path drops", ": queue full")
         => "that the bottleneck's full queue dropped", "";
     /// Dropped by the queue's discipline, so that the queue becomes shorter; without those that were to be lost on the wire,
     /// which are counted as such.
     Discipline = "aqm_drops" [Dropped] "dropped by the queue's discipline", "dropped by the queue's discipline"
-        ("path drops", ": AQM") if |link| link.discipline != QueueDiscipline::DropTail
+        ("path drops", ": AQM")
         => "that the queue's discipline (active queue management) dropped from the bottleneck's queue",
         "; of conditions that have one";
     /// Carried with a mark of the queue's discipline: congestion experienced.
     Marked = "ecn_marks" [Carried] "marked by the queue's discipline", "marked: congestion experienced"
-        ("ECN marks on the path", "") if |link| link.ecn
+        ("ECN marks on the path", "")
         => "that the queue's discipline marked (RFC 3168) and did not drop", "; of conditions with `ecn`";
     /// Dropped because they are larger than the path's largest packet.
     Mtu = "mtu_drops" [Dropped] "larger than the path's largest", "dropped: larger than the path's largest packet";
@@ -144,16 +130,16 @@ packet_counters! {
         "dropped: the receiving host's device did not take it";
     /// Carried with a flipped bit.
     Corrupted = "corrupted" [Carried] "with a flipped bit", "with one bit flipped by the path; here it is as it was sent"
-        ("corrupted on the path", "") if |link| link.corrupt_ratio.0 > 0.0
+        ("corrupted on the path", "")
         => "of which the path flipped one bit",
         "; of conditions that ask for it. Their checksums are wrong, so that the receiving host drops nearly all";
     /// Delivered once more than they were offered.
     Duplicated = "duplicated" [Carried] "sent on twice", "a copy that the path made"
-        ("duplicated on the path", "") if |link| link.duplicate_ratio.0 > 0.0
+        ("duplicated on the path", "")
         => "that the path delivered twice", "; of conditions that ask for it";
     /// Carried without the propagation delay.
     Reordered = "reordered" [Carried] "sent ahead of others", "ahead of others: reordered by the path"
-        ("reordered on the path", "") if |link| link.reorder_ratio.0 > 0.0
+        ("reordered on the path", "")
         => "that skipped the path's propagation delay and so overtook others", "; of conditions that ask for it";
 }
 

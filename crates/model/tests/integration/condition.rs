@@ -212,7 +212,7 @@ fn impossible_bottlenecks_are_refused_at_their_span() {
         ("rate = \"0bit/s\"", "a rate of zero", "^^^^^^^^"),
         (
             "discipline = \"codel\"",
-            "CoDel on a link without a rate",
+            "a queue's discipline on a link without a rate",
             "^^^^^^^",
         ),
         (
@@ -264,12 +264,12 @@ fn impossible_bottlenecks_are_refused_at_their_span() {
         ),
         (
             "rate = \"1Mbit/s\"\naqm_target = \"1ms\"",
-            "the queue is not under CoDel",
+            "the queue's discipline has none",
             "^^^^^",
         ),
         (
             "rate = \"1Mbit/s\"\ndiscipline = \"codel\"\naqm_target = \"200ms\"",
-            "CoDel's target is not between",
+            "the target of the queue's discipline is not between",
             "^^^^^^^",
         ),
     ] {
