@@ -59,10 +59,13 @@ pub struct ReceiveArgs {
     /// Replace files that are there; without it, one that is there fails the transfer
     #[arg(long)]
     pub overwrite: bool,
-    /// If the transfer fails, keep the received data in `.wdt-resume.part`; continue from what an earlier one left
-    /// there: blocks that were received do not go again
+    /// Keep a journal of what was received in `.wdt-resume.part`, and the data of a transfer that fails or is killed;
+    /// continue from what an earlier one left there: blocks that were received do not go again
     #[arg(long)]
     pub resume: bool,
+    /// Remove files that an earlier transfer brought and the sender no longer has
+    #[arg(long, requires = "resume")]
+    pub delete_extra_files: bool,
     /// Do not wait until files are on the disk
     #[arg(long)]
     pub no_sync: bool,

@@ -279,7 +279,8 @@ fn has_route(address: IpAddr) -> bool {
     UdpSocket::bind((any, 0)).is_ok_and(|socket| socket.connect((address, 9)).is_ok())
 }
 
-/// Starts `regatta wdt receive` on a host, into a directory there.
+/// Starts `regatta wdt receive` on a host, into a directory there. It runs with the rights of the account that logs in,
+/// also where `become` gives more to trials, so that files go where that account may write and nowhere else.
 ///
 /// # Errors
 /// If the host cannot be reached or the receiver does not start.
@@ -289,7 +290,11 @@ pub fn receive(
     overwrite: bool,
     hosts_file: Option<&Path>,
 ) -> Result<Receiver> {
-    let opened = open([name], hosts_file, &StopRequest::default())?.remove(0);
+    let mut host = HostsFile::read_or_new(hosts_file)?.host(name)?;
+    host.become_command.clear();
+    let named = vec![(name.to_owned(), host)];
+    let mut opened = open_all(named, &own_executable()?, &StopRequest::default())?;
+    let opened = opened.next().expect("one for the host")?;
     let seen = opened.addresses.map(|[_, server]| server);
     // That of the path between the hosts need not be reached from here.
     let address = opened.address.filter(|address| has_route(*address));

@@ -8,12 +8,13 @@ use crate::source::SourceFile;
 /// A range of bytes of one file, sent over one connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Block {
-    /// The file's index in the source.
+    /// The file's index in the source; from its number of files on, that of a file which only the
+    /// receiver has.
     pub file: usize,
     /// Offset in the file, in bytes.
     pub offset: u64,
-    /// Length in bytes; 0 for an empty file, and for the rest of a block that arrived whole but was
-    /// not counted.
+    /// Length in bytes; 0 for an empty file or one that only the receiver has, and for the rest of a
+    /// block that arrived whole but was not counted.
     pub length: u64,
     /// The file's sequence id.
     pub sequence: u64,
@@ -23,43 +24,48 @@ pub struct Block {
     pub name: usize,
 }
 
-/// Blocks that are still to be sent: those with the fewest failed attempts first, of these the
-/// longest, then by offset and by name.
+/// Blocks that are still to be sent: those of files that only the receiver has come first, as another
+/// file may need their names; then those with the fewest failed attempts, of these the longest, then
+/// by offset and by name.
 #[derive(Debug, Default)]
 pub struct Queue {
     /// Blocks after their ranks; the greatest goes first.
     heap: BinaryHeap<(Rank, Block)>,
+    /// Number of files of the source.
+    files: usize,
     /// Number of blocks of the whole transfer.
     pub(crate) blocks: u64,
     /// Number of bytes of the whole transfer.
     pub(crate) bytes: u64,
 }
 
-/// Failed attempts, length, offset and name of a block.
-type Rank = (Reverse<u32>, u64, Reverse<u64>, Reverse<usize>);
+/// Whether only the receiver has the file; failed attempts, length, offset and name of a block.
+type Rank = (bool, Reverse<u32>, u64, Reverse<u64>, Reverse<usize>);
+
+/// What is sent of one file: its sequence id, and the start and end of each range. An empty range is
+/// a block without bytes.
+pub(crate) type Plan = (u64, Vec<(u64, u64)>);
 
 impl Queue {
     /// Returns a queue of all blocks of `files`; of one block per file for a `block_bytes` of 0.
     #[must_use]
     pub fn new(files: &[SourceFile], block_bytes: u64) -> Self {
-        let all = |index: usize| (index as u64 + 1, vec![(0, files[index].size_bytes)]);
-        Self::of_ranges(files, block_bytes, all)
+        let all = files.iter().enumerate();
+        let all = all.map(|(index, file)| (index as u64 + 1, vec![(0, file.size_bytes)]));
+        Self::of_plans(files, all.collect(), block_bytes)
     }
 
-    /// Returns a queue of the ranges that `rest` gives for the index of each file: the file's
-    /// sequence id, and the start and end of each range to send. An empty range is a block without
-    /// bytes.
-    pub(crate) fn of_ranges(
-        files: &[SourceFile],
-        block_bytes: u64,
-        rest: impl Fn(usize) -> (u64, Vec<(u64, u64)>),
-    ) -> Self {
+    /// Returns a queue of what is planned for each file.
+    pub(crate) fn of_plans(files: &[SourceFile], mut plans: Vec<Plan>, block_bytes: u64) -> Self {
         let mut by_name: Vec<usize> = (0..files.len()).collect();
         by_name.sort_by(|a, b| files[*a].path.cmp(&files[*b].path));
         let step = Some(block_bytes).filter(|bytes| *bytes > 0);
-        let mut queue = Self::default();
+        let mut queue = Self {
+            files: files.len(),
+            ..Self::default()
+        };
         for (name, file) in by_name.into_iter().enumerate() {
-            let (sequence, ranges) = rest(file);
+            let (sequence, ranges) = std::mem::take(&mut plans[file]);
             for (mut offset, end) in ranges {
                 queue.bytes += end - offset;
                 loop {
@@ -83,6 +89,19 @@ impl Queue {
         queue
     }
 
+    /// Adds a block without bytes for a file that only the receiver has.
+    pub(crate) fn add_gone(&mut self, file: usize, sequence: u64) {
+        self.blocks += 1;
+        self.push(Block {
+            file,
+            offset: 0,
+            length: 0,
+            sequence,
+            failed_attempts: 0,
+            name: file,
+        });
+    }
+
     /// Takes the next block.
     pub(crate) fn pop(&mut self) -> Option<Block> {
         self.heap.pop().map(|(_, block)| block)
@@ -98,7 +117,9 @@ impl Queue {
 
     fn push(&mut self, block: Block) {
         let (offset, name) = (Reverse(block.offset), Reverse(block.name));
-        let rank = (Reverse(block.failed_attempts), block.length, offset, name);
+        let attempts = Reverse(block.failed_attempts);
+        let is_gone = block.file >= self.files;
+        let rank = (is_gone, attempts, block.length, offset, name);
         self.heap.push((rank, block));
     }
 }
@@ -145,6 +166,14 @@ mod tests {
             drain(&mut all),
             [(0, 0, 25), (2, 0, 10), (1, 0, 10), (3, 0, 0)]
         );
+    }
+
+    #[test]
+    fn files_that_are_gone_come_first() {
+        let mut queue = Queue::new(&[file("a", 30)], 0);
+        queue.add_gone(1, 7);
+        assert_eq!((queue.blocks, queue.bytes), (2, 30));
+        assert_eq!(drain(&mut queue), [(1, 0, 0), (0, 0, 30)]);
     }
 
     #[test]

@@ -35,6 +35,15 @@ pub trait Sink: Send + Sync {
         Ok(())
     }
 
+    /// Called for a [held](Sink::held) file that the sender no longer has; `file` has its path and its
+    /// sequence id.
+    ///
+    /// # Errors
+    /// Error of the file system; the transfer then fails.
+    fn gone(&self, _file: &FileHeader) -> io::Result<()> {
+        Ok(())
+    }
+
     /// Called when a block was counted: its tag, its checksum or the connection vouches for its
     /// content.
     fn counted(&self, _block: &FileHeader) {}

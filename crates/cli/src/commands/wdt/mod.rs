@@ -48,8 +48,14 @@ fn failed(message: &str, failure: transport_wdt::Failure) -> Failure {
         Status::Connection | Status::ConnectionRetryable => {
             "look whether the other end still runs, and whether its ports can be reached from here"
         }
+        Status::SocketRead | Status::SocketWrite => {
+            "look whether the other end still runs, and whether the sender has the URL of this very receiver"
+        }
         Status::IdMismatch | Status::Encryption => {
             "give the sender the URL of this very receiver, which prints another one each time"
+        }
+        Status::Protocol => {
+            "give the sender the URL of this very receiver; if it has that one, the other end has a fault"
         }
         Status::FileWrite => {
             "make room or a place for the file at the receiver, and start both ends again"

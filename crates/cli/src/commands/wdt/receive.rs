@@ -31,6 +31,7 @@ pub(super) fn receive(args: &ReceiveArgs) -> Result<Code> {
         overwrite: args.overwrite,
         sync: !args.no_sync,
         resume: args.resume,
+        delete_extra_files: args.delete_extra_files,
     };
     let sink = DirectorySink::new(&args.dir, options)
         .cannot("write into", &args.dir)

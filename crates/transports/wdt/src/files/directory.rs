@@ -6,10 +6,10 @@
 //! name is whole and authentic whenever the transfer broke, and a transfer that failed can be tried
 //! again. Unfinished files are removed with the sink; after a crash the directory can be recognised
 //! by its name. Where a transfer may be resumed, it stays as `.wdt-resume.part` with a [`journal`]
-//! of the data received from the sender.
+//! of the data received from the sender, also of the files that have their names.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::HashSet,
     ffi::{CString, OsStr},
     fs::File,
     io,
@@ -21,12 +21,13 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
-    directory_handle::{DirectoryHandle, if_there, reserve},
-    journal::{self, staged},
-    ranges::Ranges,
+    directory_handle::{DirectoryHandle, reserve},
+    entry::{Entries, Entry},
+    journal::{self, Journal, Record, staged},
+    parents::Parents,
 };
 use crate::{
-    codec::{FileChunks, FileHeader},
+    codec::{Allocation, FileChunks, FileHeader},
     path::RelativePath,
     sink::{Sink, SinkWriter},
 };
@@ -40,6 +41,8 @@ pub struct DirectoryOptions {
     pub sync: bool,
     /// Whether the files of a failed transfer are kept, and those of an earlier one resumed.
     pub resume: bool,
+    /// Whether a file that an earlier transfer brought is removed once the sender no longer has it.
+    pub delete_extra_files: bool,
 }
 
 impl Default for DirectoryOptions {
@@ -48,6 +51,7 @@ impl Default for DirectoryOptions {
             overwrite: false,
             sync: true,
             resume: false,
+            delete_extra_files: false,
         }
     }
 }
@@ -57,159 +61,177 @@ impl Default for DirectoryOptions {
 pub struct DirectorySink(Arc<Shared>);
 
 #[derive(Debug)]
-struct Shared {
-    root: DirectoryHandle,
+pub(super) struct Shared {
+    pub(super) root: Arc<DirectoryHandle>,
+    /// Device of the file system that holds the root.
+    device: libc::dev_t,
     /// Directory of unfinished files, each named by its sequence id.
-    staging: DirectoryHandle,
+    pub(super) staging: DirectoryHandle,
     staging_name: CString,
     options: DirectoryOptions,
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
-struct State {
-    /// Files by their sequence id.
-    files: BTreeMap<u64, Entry>,
-    /// Sequence ids by path.
-    paths: HashMap<RelativePath, u64>,
-    /// Directories that these paths lead through.
-    directories: HashSet<RelativePath>,
-}
-
 #[derive(Debug)]
-struct Entry {
-    path: RelativePath,
-    size: u64,
-    ranges: Ranges,
-    /// Ranges that were counted, and so can be resumed.
-    counted: Ranges,
-    /// Bytes held from an earlier transfer; `touched` is set once a block of this one has come.
-    held: u64,
-    touched: bool,
-    /// The open file, as long as a part of it is missing.
-    file: Option<Arc<File>>,
-}
-
-impl Entry {
-    fn new(path: RelativePath, size: u64) -> Self {
-        Self {
-            path,
-            size,
-            ranges: Ranges::default(),
-            counted: Ranges::default(),
-            held: 0,
-            touched: false,
-            file: None,
-        }
-    }
-
-    /// Whether this is a part left by an earlier transfer of a file that the sender no longer
-    /// sends.
-    fn was_dropped(&self) -> bool {
-        self.held > 0 && !self.touched && !self.ranges.are_all_of(self.size)
-    }
+pub(super) struct State {
+    pub(super) entries: Entries,
+    pub(super) parents: Parents,
+    /// Paths of files that an earlier transfer brought and nobody has changed since.
+    pub(super) replaceable: HashSet<RelativePath>,
+    /// Absent where a failed transfer leaves nothing.
+    journal: Option<Journal>,
+    /// Whether a file of the journal has its name.
+    has_named: bool,
 }
 
 impl State {
-    /// Adds a file that an earlier transfer left.
-    fn hold(&mut self, file: FileChunks) {
-        let mut entry = Entry::new(file.path, file.size);
-        for (start, end) in file.chunks {
-            entry.held += end - start;
-            entry.ranges.add(start, end);
-            entry.counted.add(start, end);
+    fn record(&mut self, record: &Record<'_>) {
+        if let Some(journal) = &mut self.journal {
+            journal.append(record);
         }
-        self.add(file.sequence, entry);
-    }
-
-    fn add(&mut self, sequence: u64, entry: Entry) {
-        self.directories.extend(entry.path.parents());
-        self.paths.insert(entry.path.clone(), sequence);
-        self.files.insert(sequence, entry);
-    }
-
-    /// Returns the files that can be resumed, ordered by sequence id.
-    fn held(&self) -> Vec<FileChunks> {
-        let held = |(sequence, entry): (&u64, &Entry)| FileChunks {
-            sequence: *sequence,
-            path: entry.path.clone(),
-            size: entry.size,
-            chunks: entry.counted.ranges(),
-        };
-        let held = self.files.iter().map(held);
-        held.filter(|file| !file.chunks.is_empty()).collect()
-    }
-
-    /// Returns the bytes that this transfer brought of all files.
-    ///
-    /// # Errors
-    /// Names a file of which a part is missing.
-    fn complete_bytes(&self) -> io::Result<u64> {
-        let mut bytes: u64 = 0;
-        for entry in self.files.values() {
-            if entry.was_dropped() {
-                continue;
-            }
-            if !entry.ranges.are_all_of(entry.size) {
-                let hole = format!("a part of `{}` was never sent", entry.path);
-                return Err(io::Error::other(hole));
-            }
-            bytes = bytes.saturating_add(entry.size - entry.held);
-        }
-        Ok(bytes)
     }
 }
 
 impl Shared {
     /// Refuses a path that [`DirectorySink::commit`] could not give to the file.
-    fn check(&self, path: &RelativePath) -> io::Result<()> {
-        let Some((parent, name)) = if_there(self.root.parent(path, false))? else {
+    pub(super) fn check(
+        &self,
+        state: &mut State,
+        path: &RelativePath,
+        may_replace: bool,
+    ) -> io::Result<()> {
+        let Some((parent, name)) = state.parents.of(path)? else {
             // It will be made.
             return Ok(());
         };
-        if parent.device()? != self.root.device()? {
+        if !Arc::ptr_eq(&parent, &self.root) && parent.device()? != self.device {
             return Err(io::Error::other("it would lie on another file system"));
         }
         match parent.is_directory(&name)? {
-            Some(_) if !self.options.overwrite => Err(io::ErrorKind::AlreadyExists.into()),
+            Some(false) if !self.options.overwrite && !may_replace => {
+                Err(io::ErrorKind::AlreadyExists.into())
+            }
             // Nor is it replaced on request, and it is found out before anything is sent for it.
             Some(true) => Err(io::ErrorKind::IsADirectory.into()),
             _ => Ok(()),
         }
     }
 
-    /// Makes the file when its first block arrives.
-    fn make(&self, block: &FileHeader) -> io::Result<Arc<File>> {
-        self.check(&block.path)?;
+    /// Prepares for the first block of a file in this transfer.
+    fn prepare(&self, state: &mut State, block: &FileHeader) -> io::Result<()> {
+        match block.allocation {
+            Allocation::Exists | Allocation::TooSmall(_) => self.reopen(state, block),
+            Allocation::New | Allocation::TooLarge(_) | Allocation::Delete => {
+                self.create(state, block)
+            }
+        }
+    }
+
+    /// Makes a file; what an earlier transfer left of it, or under its number, is void.
+    fn create(&self, state: &mut State, block: &FileHeader) -> io::Result<()> {
+        for sequence in [state.entries.sequence(&block.path), Some(block.sequence)] {
+            let Some(sequence) = sequence else { continue };
+            let Some(entry) = state.entries.get(sequence) else {
+                continue;
+            };
+            if !entry.is_untouched {
+                let wrong = match entry.path == block.path {
+                    true => format!("`{}` was sent as two files", block.path),
+                    false => format!("`{}` has the number of another file", block.path),
+                };
+                return Err(io::Error::other(wrong));
+            }
+            self.forget(state, sequence)?;
+        }
+        if let Some(both) = state.entries.conflict(&block.path) {
+            let wrong = format!("`{both}` was sent as a file and as a directory");
+            return Err(io::Error::other(wrong));
+        }
+        let mut entry = Entry::new(block.path.clone(), block.file_size);
+        entry.replaces = state.replaceable.contains(&block.path);
+        let made = (self.check(state, &block.path, entry.replaces)).and_then(|()| self.make(block));
+        entry.file = Some(Arc::new(made.map_err(about(&block.path))?));
+        state.record(&Record::File {
+            sequence: block.sequence,
+            path: &block.path,
+            size: block.file_size,
+            replaces: entry.replaces,
+            keeps: false,
+        });
+        state.entries.add(block.sequence, entry);
+        Ok(())
+    }
+
+    /// Makes the staged file.
+    fn make(&self, block: &FileHeader) -> io::Result<File> {
         let name = staged(block.sequence)?;
         let file = self.staging.make(&name)?;
         if let Err(error) = reserve(&file, block.file_size) {
             self.staging.remove(&name)?;
             return Err(error);
         }
-        Ok(Arc::new(file))
+        Ok(file)
     }
 
-    fn entry(&self, state: &mut State, block: &FileHeader) -> io::Result<()> {
-        if state.paths.contains_key(&block.path) {
-            return Ok(());
-        }
-        if state.files.contains_key(&block.sequence) {
-            let wrong = format!("`{}` has the number of another file", block.path);
+    /// Goes on with a file that an earlier transfer has left, which becomes larger if need be.
+    fn reopen(&self, state: &mut State, block: &FileHeader) -> io::Result<()> {
+        let name = staged(block.sequence)?;
+        let State {
+            entries, parents, ..
+        } = state;
+        let held = entries.get_mut(block.sequence);
+        let Some(entry) = held.filter(|entry| entry.is_untouched && entry.path == block.path)
+        else {
+            let wrong = format!("`{}` is to be continued, and nothing is here", block.path);
             return Err(io::Error::other(wrong));
+        };
+        let failed = about(&block.path);
+        if entry.is_named {
+            // A file under its name stays as it is until it is replaced by a whole one.
+            let (parent, last) = parents.made(&entry.path).map_err(&failed)?;
+            let copied = parent.read(&last).and_then(|mut from| {
+                let mut to = self.staging.make(&name)?;
+                io::copy(&mut from, &mut to)
+            });
+            copied.map_err(&failed)?;
+            (entry.is_named, entry.replaces) = (false, true);
         }
-        let mut parents = block.path.parents();
-        let in_a_file = parents.find(|parent| state.paths.contains_key(parent));
-        let is_a_directory = || state.directories.get(&block.path).cloned();
-        if let Some(both) = in_a_file.or_else(is_a_directory) {
-            let wrong = format!("`{both}` was sent as a file and as a directory");
-            return Err(io::Error::other(wrong));
+        let file = self.staging.write(&name).map_err(&failed)?;
+        if entry.size < block.file_size {
+            reserve(&file, block.file_size).map_err(&failed)?;
+            entry.size = block.file_size;
         }
-        let file = self.make(block).map_err(about(&block.path))?;
-        let mut entry = Entry::new(block.path.clone(), block.file_size);
-        entry.file = Some(file);
-        state.add(block.sequence, entry);
+        (entry.file, entry.is_untouched) = (Some(Arc::new(file)), false);
+        let (size, replaces) = (entry.size, entry.replaces);
+        state.record(&Record::File {
+            sequence: block.sequence,
+            path: &block.path,
+            size,
+            replaces,
+            keeps: true,
+        });
         Ok(())
+    }
+
+    /// Drops a file that an earlier transfer has left; one that has its name stays there.
+    fn forget(&self, state: &mut State, sequence: u64) -> io::Result<()> {
+        if let Some(entry) = state.entries.remove(sequence) {
+            state.record(&Record::Forgotten(sequence));
+            if !entry.is_named {
+                self.staging.remove(&staged(sequence)?)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes everything that is staged, and the staging directory.
+    fn remove_staging(&self, state: &State) {
+        for (sequence, _) in state.entries.iter().filter(|(_, entry)| !entry.is_named) {
+            // There is no way to report this; what stays can be recognised by its directory's name.
+            let _ = staged(sequence).and_then(|name| self.staging.remove(&name));
+        }
+        let _ = journal::remove(&self.staging);
+        let _ = self.root.remove_directory(&self.staging_name);
     }
 }
 
@@ -227,7 +249,8 @@ fn about(path: &RelativePath) -> impl Fn(io::Error) -> io::Error {
 }
 
 impl DirectorySink {
-    /// Returns a sink that puts files into `directory`, which is made if it does not exist.
+    /// Returns a sink that puts files into `directory`, which is made if it does not exist. What an
+    /// earlier transfer has left is read and verified, if it is to be resumed.
     ///
     /// # Errors
     /// The error of making the directory, or of writing into it.
@@ -241,25 +264,31 @@ impl DirectorySink {
             let staging = root.make_directory(&name)?;
             (name, staging)
         };
+        let root = Arc::new(root);
         let shared = Shared {
+            device: root.device()?,
             staging,
-            root,
             staging_name,
             options,
-            state: Mutex::default(),
+            state: Mutex::new(State {
+                entries: Entries::default(),
+                parents: Parents::new(&root),
+                replaceable: HashSet::new(),
+                journal: None,
+                has_named: false,
+            }),
+            root,
         };
         if options.resume {
-            let mut state = shared.state.lock();
+            let state = &mut *shared.state.lock();
             let path = directory.join(OsStr::from_bytes(journal::DIRECTORY.to_bytes()));
-            for file in journal::load(&shared.staging, &path)? {
-                // What could not be named in the end is no use: it comes again, and is refused then.
-                if shared.check(&file.path).is_ok() {
-                    state.hold(file);
-                } else {
-                    shared.staging.remove(&staged(file.sequence)?)?;
-                }
-            }
-            drop(state);
+            shared.load(state, &path)?;
+            state.has_named = state.entries.iter().any(|(_, entry)| entry.is_named);
+            let files = state.entries.iter().map(|(sequence, entry)| {
+                let Entry { path, size, .. } = entry;
+                (sequence, path, *size, entry.replaces, &entry.blocks)
+            });
+            state.journal = Some(Journal::create(&shared.staging, files)?);
         }
         Ok(Self(Arc::new(shared)))
     }
@@ -271,22 +300,35 @@ impl DirectorySink {
     /// The first file that could not be named, or of which something is missing: the transfer has
     /// then failed all the same. Files that were named before it stay.
     pub fn commit(&self) -> io::Result<u64> {
-        let mut state = self.0.state.lock();
-        state.complete_bytes()?;
+        let state = &mut *self.0.state.lock();
+        state.entries.complete_bytes()?;
+        // Directories may have come and gone since.
+        state.parents.forget();
         let mut named = 0;
-        while let Some(first) = state.files.first_entry() {
-            let (name, entry) = (staged(*first.key())?, first.get());
-            if entry.was_dropped() {
-                self.0.staging.remove(&name)?;
-            } else {
-                let moved = self.0.root.parent(&entry.path, true);
+        while let Some(sequence) = state.entries.first() {
+            let Some(entry) = state.entries.get(sequence) else {
+                break;
+            };
+            if entry.is_dropped() {
+                self.0.forget(state, sequence)?;
+                continue;
+            }
+            if !entry.is_named {
+                let replaces = self.0.options.overwrite || entry.replaces;
+                let name = staged(sequence)?;
+                let moved = state.parents.made(&entry.path);
                 let moved = moved.and_then(|(parent, last)| {
-                    parent.take((&self.0.staging, &name), &last, self.0.options.overwrite)
+                    parent.take((&self.0.staging, &name), &last, replaces)
                 });
                 moved.map_err(about(&entry.path))?;
                 named += 1;
             }
-            first.remove();
+            let is_gone = entry.is_gone;
+            state.entries.remove(sequence);
+            match is_gone {
+                true => state.record(&Record::Forgotten(sequence)),
+                false => state.has_named = true,
+            }
         }
         Ok(named)
     }
@@ -303,27 +345,54 @@ impl Sink for DirectorySink {
     type Writer = DirectoryWriter;
 
     fn held(&self) -> Vec<FileChunks> {
-        self.0.state.lock().held()
+        self.0.state.lock().entries.chunks()
     }
 
     fn forget(&self) -> io::Result<()> {
-        let mut state = self.0.state.lock();
-        for sequence in state.files.keys() {
-            self.0.staging.remove(&staged(*sequence)?)?;
+        let state = &mut *self.0.state.lock();
+        for sequence in state.entries.untouched() {
+            self.0.forget(state, sequence)?;
         }
-        *state = State::default();
-        journal::remove(&self.0.staging)
+        Ok(())
+    }
+
+    fn gone(&self, file: &FileHeader) -> io::Result<()> {
+        let state = &mut *self.0.state.lock();
+        let held = state.entries.get_mut(file.sequence);
+        let Some(entry) = held.filter(|entry| entry.is_untouched && entry.path == file.path) else {
+            return Ok(());
+        };
+        let deletes = self.0.options.delete_extra_files;
+        if deletes && entry.is_named {
+            let (parent, name) = state.parents.made(&file.path)?;
+            parent.remove(&name)?;
+            state.replaceable.remove(&file.path);
+        } else if !deletes && !entry.is_named && entry.is_complete() {
+            entry.is_gone = true;
+            return Ok(());
+        }
+        self.0.forget(state, file.sequence)
     }
 
     fn counted(&self, block: &FileHeader) {
-        if let Some(entry) = self.0.state.lock().files.get_mut(&block.sequence) {
-            let end = block.offset.saturating_add(block.length);
-            entry.counted.add(block.offset, end);
-        }
+        let state = &mut *self.0.state.lock();
+        let Some(entry) = state.entries.get_mut(block.sequence) else {
+            return;
+        };
+        let Some((end, crc)) = entry.uncounted.remove(&block.offset) else {
+            return;
+        };
+        entry.blocks.insert(block.offset, (end, crc));
+        state.record(&Record::Block {
+            sequence: block.sequence,
+            start: block.offset,
+            end,
+            crc,
+        });
     }
 
     fn check(&self, bytes: u64) -> io::Result<()> {
-        let complete = self.0.state.lock().complete_bytes()?;
+        let complete = self.0.state.lock().entries.complete_bytes()?;
         if complete == bytes {
             return Ok(());
         }
@@ -333,27 +402,18 @@ impl Sink for DirectorySink {
     }
 
     fn begin(&self, block: &FileHeader) -> io::Result<DirectoryWriter> {
-        let mut state = self.0.state.lock();
-        if let Some(previous) = block.allocation.replaces()
-            && previous != block.sequence
-            && state.paths.get(&block.path) == Some(&previous)
-        {
-            journal::remove(&self.0.staging)?;
-            self.0.staging.remove(&staged(previous)?)?;
-            state.paths.remove(&block.path);
-            state.files.remove(&previous);
+        let state = &mut *self.0.state.lock();
+        let known = state.entries.get(block.sequence);
+        if known.is_none_or(|entry| entry.is_untouched || entry.path != block.path) {
+            self.0.prepare(state, block)?;
         }
-        self.0.entry(&mut state, block)?;
-        let entry = state.files.get_mut(&block.sequence);
-        let Some(entry) = entry.filter(|entry| entry.path == block.path) else {
-            let wrong = format!("`{}` was sent as two files", block.path);
-            return Err(io::Error::other(wrong));
+        let Some(entry) = state.entries.get_mut(block.sequence) else {
+            return Err(io::ErrorKind::NotFound.into());
         };
         if entry.size != block.file_size {
             let wrong = format!("`{}` was sent with two sizes", block.path);
             return Err(io::Error::other(wrong));
         }
-        entry.touched = true;
         entry.ranges.begin(block.offset, block.length);
         let file = match &entry.file {
             Some(file) => Arc::clone(file),
@@ -364,6 +424,7 @@ impl Sink for DirectorySink {
             shared: Arc::clone(&self.0),
             block: block.clone(),
             at: block.offset,
+            crc: self.0.options.resume.then_some(0),
             file,
             finished: false,
         })
@@ -377,6 +438,8 @@ pub struct DirectoryWriter {
     block: FileHeader,
     /// Offset of the next byte in the file.
     at: u64,
+    /// CRC-32C of the bytes so far, for a journal.
+    crc: Option<u32>,
     file: Arc<File>,
     finished: bool,
 }
@@ -390,6 +453,7 @@ impl SinkWriter for DirectoryWriter {
         }
         let written = self.file.write_all_at(data, offset);
         written.map_err(about(&self.block.path))?;
+        self.crc = self.crc.map(|crc| crc32c::crc32c_append(crc, data));
         self.at += data.len() as u64;
         Ok(())
     }
@@ -397,11 +461,14 @@ impl SinkWriter for DirectoryWriter {
     fn finish(&mut self) -> io::Result<()> {
         self.finished = true;
         let mut state = self.shared.state.lock();
-        let Some(entry) = state.files.get_mut(&self.block.sequence) else {
+        let Some(entry) = state.entries.get_mut(self.block.sequence) else {
             return Ok(());
         };
         entry.ranges.add(self.block.offset, self.at);
-        if entry.ranges.are_all_of(entry.size) {
+        if let Some(crc) = self.crc {
+            entry.uncounted.insert(self.block.offset, (self.at, crc));
+        }
+        if entry.is_complete() {
             entry.file = None;
             drop(state);
             // Takes time, in which other files go on. It writes all of the file, also the data of other threads.
@@ -419,7 +486,7 @@ impl Drop for DirectoryWriter {
             return;
         }
         let mut state = self.shared.state.lock();
-        if let Some(entry) = state.files.get_mut(&self.block.sequence) {
+        if let Some(entry) = state.entries.get_mut(self.block.sequence) {
             entry.ranges.cut(self.block.offset, self.at);
         }
     }
@@ -428,21 +495,10 @@ impl Drop for DirectoryWriter {
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.lock();
-        if self.options.resume {
-            let held = state.held();
-            // What cannot be kept is as if it had never come.
-            if !held.is_empty() && journal::save(&self.staging, &held).is_ok() {
-                // What the journal does not name is removed when it is read.
-                return;
-            }
-            let _ = journal::remove(&self.staging);
+        // What the journal does not name is removed when it is read.
+        let is_kept = state.has_named || state.entries.first().is_some();
+        if !self.options.resume || !is_kept {
+            self.remove_staging(&state);
         }
-        for sequence in state.files.keys() {
-            // There is no way to report this; what stays can be recognised by its directory's name.
-            if let Ok(name) = staged(*sequence) {
-                let _ = self.staging.remove(&name);
-            }
-        }
-        let _ = self.root.remove_directory(&self.staging_name);
     }
 }

@@ -12,7 +12,7 @@ use nix::{
     errno::Errno,
     fcntl::{AtFlags, FallocateFlags, OFlag, RenameFlags, fallocate, openat, renameat2},
     sys::stat::{FileStat, Mode, fstatat, mkdirat},
-    unistd::{UnlinkatFlags, linkat, unlinkat},
+    unistd::{AccessFlags, UnlinkatFlags, faccessat, linkat, unlinkat},
 };
 
 use crate::path::RelativePath;
@@ -118,6 +118,12 @@ impl DirectoryHandle {
     /// example).
     pub(super) fn read(&self, name: &CStr) -> io::Result<File> {
         self.read_file(name, OFlag::O_NOFOLLOW)
+    }
+
+    /// Checks that a file may be opened for reading.
+    pub(super) fn check_readable(&self, name: &CStr) -> io::Result<()> {
+        let flags = AtFlags::AT_EACCESS | AtFlags::AT_SYMLINK_NOFOLLOW;
+        call(|| faccessat(&self.0, name, AccessFlags::R_OK, flags))
     }
 
     /// Opens a file for reading by a path that may lead through symbolic links, also elsewhere.

@@ -5,7 +5,10 @@
 
 mod directory;
 mod directory_handle;
+mod entry;
 mod journal;
+mod load;
+mod parents;
 mod ranges;
 mod select;
 mod tree;

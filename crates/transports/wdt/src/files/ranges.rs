@@ -50,11 +50,6 @@ impl Ranges {
         self.ranges.insert(start, end);
     }
 
-    /// Returns the start and end of each range, in ascending order.
-    pub(super) fn ranges(&self) -> Vec<(u64, u64)> {
-        self.ranges.clone().into_iter().collect()
-    }
-
     /// Whether all bytes of a file of `size` bytes have arrived.
     pub(super) fn are_all_of(&self, size: u64) -> bool {
         size == 0 || self.ranges.get(&0) == Some(&size)

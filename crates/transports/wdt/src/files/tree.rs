@@ -8,16 +8,21 @@
 
 use std::{
     collections::HashSet,
+    ffi::CString,
     fmt, fs, io,
     os::unix::{
         ffi::OsStrExt,
         fs::{FileExt, MetadataExt},
     },
     path::{Path, PathBuf},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use super::{
     directory_handle::DirectoryHandle,
+    parents::Parents,
     select::{Listed, Selection},
 };
 use crate::{
@@ -28,7 +33,8 @@ use crate::{
 /// Files below a directory, or one file.
 #[derive(Debug)]
 pub struct TreeSource {
-    root: DirectoryHandle,
+    root: Arc<DirectoryHandle>,
+    parents: Mutex<Parents>,
     files: Vec<SourceFile>,
     /// State of each file when it was listed; absent for one of which a manifest names the number of
     /// bytes, as it may grow.
@@ -98,8 +104,11 @@ impl TreeSource {
     pub fn selected(path: &Path, selection: &Selection) -> Result<Self, TreeError> {
         let metadata = fs::metadata(path).map_err(unreadable(path))?;
         let below = |directory: &Path| {
+            let root = DirectoryHandle::open(directory).map_err(unreadable(path))?;
+            let root = Arc::new(root);
             Ok(Self {
-                root: DirectoryHandle::open(directory).map_err(unreadable(path))?,
+                parents: Mutex::new(Parents::new(&root)),
+                root,
                 files: Vec::new(),
                 listed: Vec::new(),
                 real: None,
@@ -141,12 +150,23 @@ impl TreeSource {
         if self.follows {
             return self.root.read_through_links(path);
         }
-        let (parent, name) = self.root.parent(path, false)?;
+        let (parent, name) = self.parent(path)?;
         parent.read(&name)
     }
 
+    /// Opens the directory of a file, and returns the file's name too.
+    fn parent(&self, path: &RelativePath) -> io::Result<(Arc<DirectoryHandle>, CString)> {
+        let there = self.parents.lock().of(path)?;
+        there.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Checks that a regular file may be read.
     fn check(&self, path: &RelativePath) -> io::Result<()> {
-        self.read(path).map(drop)
+        if self.follows {
+            return self.read(path).map(drop);
+        }
+        let (parent, name) = self.parent(path)?;
+        parent.check_readable(&name)
     }
 
     /// Adds the files of a manifest.

@@ -83,6 +83,31 @@ struct Thread<'a, S> {
     called: Option<Instant>,
 }
 
+/// Write without room in the send buffer.
+#[derive(Clone, Copy)]
+struct Stuck {
+    since: Duration,
+    /// Bytes that the receiver's system has not acknowledged.
+    undelivered: u64,
+    /// Bytes of the receiver, such as its heartbeats, that were not read meanwhile.
+    unread: u64,
+}
+
+impl Stuck {
+    fn new(socket: &Connected<'_>, now: Duration) -> Self {
+        Self {
+            since: now,
+            undelivered: socket.undelivered(),
+            unread: socket.unread(),
+        }
+    }
+
+    /// Whether the receiver has taken in bytes, or sent some, until `later`.
+    fn moved(&self, later: &Self) -> bool {
+        later.undelivered < self.undelivered || later.unread > self.unread
+    }
+}
+
 impl<'a, S: Source> Thread<'a, S> {
     fn run(mut self) {
         let mut connection = match Connection::new(self.session.clone(), self.index) {
@@ -228,7 +253,7 @@ impl<'a, S: Source> Thread<'a, S> {
     fn write_output(&self, output: Output<'_>, socket: &Connected<'_>) -> io::Result<bool> {
         let session = self.session;
         let Output { mut head, mut body } = output;
-        let mut stuck_since = None;
+        let mut stuck: Option<Stuck> = None;
         while !head.is_empty() || !body.is_empty() {
             if self.gave_up.is_none() && self.host.gives_up() {
                 return Ok(false);
@@ -238,7 +263,7 @@ impl<'a, S: Source> Thread<'a, S> {
                     let of_head = count.min(head.len());
                     head = &head[of_head..];
                     body = &body[count - of_head..];
-                    stuck_since = None;
+                    stuck = None;
                 }
                 None => {
                     let now = self.began.elapsed();
@@ -246,10 +271,16 @@ impl<'a, S: Source> Thread<'a, S> {
                     if session.failure().is_some() {
                         return Ok(false);
                     }
-                    let until = *stuck_since.get_or_insert(now) + session.options().write_timeout;
-                    if now >= until {
-                        return Err(io::ErrorKind::TimedOut.into());
+                    let timeout = session.options().write_timeout;
+                    let mut since = stuck.get_or_insert_with(|| Stuck::new(socket, now)).since;
+                    if now >= since + timeout {
+                        let progress = Stuck::new(socket, now);
+                        if stuck.replace(progress).is_none_or(|before| !before.moved(&progress)) {
+                            return Err(io::ErrorKind::TimedOut.into());
+                        }
+                        since = now;
                     }
+                    let until = since + timeout;
                     (self.waker).ready(socket.descriptor(), PollFlags::POLLOUT, self.left(until));
                 }
             }

@@ -99,10 +99,19 @@ impl<'a> Connected<'a> {
 
     /// Returns the number of bytes written that the peer's system has not acknowledged.
     pub(super) fn undelivered(&self) -> u64 {
+        self.queued(libc::TIOCOUTQ)
+    }
+
+    /// Returns the number of bytes that have come and were not read.
+    pub(super) fn unread(&self) -> u64 {
+        self.queued(libc::FIONREAD)
+    }
+
+    /// Returns the bytes in the queue that this request of ioctl(2) is about; 0 for a socket that has failed.
+    fn queued(&self, request: libc::Ioctl) -> u64 {
         let mut bytes: libc::c_int = 0;
         // SAFETY: the request writes one `int`, at a place that is valid for that.
-        let result =
-            unsafe { libc::ioctl(self.socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), request, &raw mut bytes) };
         if result == 0 {
             u64::try_from(bytes).unwrap_or(0)
         } else {

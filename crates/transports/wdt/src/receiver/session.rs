@@ -305,10 +305,11 @@ impl<K: Sink> Session<K> {
         self.wakers.wake();
     }
 
-    /// Reports a sender that does not request chunks: it got them before, or sends everything.
+    /// Reports a sender that does not request chunks: it sends everything, unless it has
+    /// acknowledged them before.
     pub(super) fn chunks_not_requested(&self) -> io::Result<()> {
         let mut state = self.state.lock();
-        if std::mem::replace(&mut state.chunks, Chunks::Acknowledged) == Chunks::NotRequested {
+        if std::mem::replace(&mut state.chunks, Chunks::Acknowledged) != Chunks::Acknowledged {
             self.sink.forget()?;
         }
         self.wakers.wake();

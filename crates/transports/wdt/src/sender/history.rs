@@ -7,8 +7,11 @@ use crate::queue::{Block, Queue};
 #[derive(Debug, Default)]
 pub(super) struct History {
     pub(super) blocks: Vec<Block>,
-    /// Number of blocks at the front that are counted for good.
+    /// Number of blocks at the front that the receiver has, as far as is known.
     acknowledged: usize,
+    /// Number of blocks that the last checkpoint counted. WAIT acknowledges more: with tags, blocks
+    /// that are not counted before one has come.
+    counted: usize,
 }
 
 impl History {
@@ -39,7 +42,7 @@ impl History {
             Ok(count) if count <= self.blocks.len() => count,
             _ => return Err("it counts more blocks than were sent"),
         };
-        if count < self.acknowledged {
+        if count < self.counted {
             return Err("it counts fewer blocks than before");
         }
         let mut credited = 0;
@@ -57,8 +60,8 @@ impl History {
         for (index, block) in self.blocks.drain(count..).enumerate() {
             queue.give_back(block, if index == 0 { credited } else { 0 });
         }
-        let progress = count > self.acknowledged || credited > 0;
-        self.acknowledged = count;
+        let progress = count > self.counted || credited > 0;
+        (self.acknowledged, self.counted) = (count, count);
         Ok(progress)
     }
 
@@ -67,7 +70,7 @@ impl History {
         for block in self.blocks.drain(..) {
             queue.give_back(block, 0);
         }
-        self.acknowledged = 0;
+        (self.acknowledged, self.counted) = (0, 0);
     }
 }
 
@@ -128,6 +131,24 @@ mod tests {
             queue.pop().map(|b| (b.file, b.offset, b.length)),
             Some((1, 100, 0))
         );
+    }
+
+    #[test]
+    fn a_checkpoint_is_compared_with_the_one_before_and_not_with_wait() {
+        let (mut history, mut queue) = sent();
+        let counts = |blocks| Checkpoint {
+            port: 1,
+            blocks,
+            ..Checkpoint::default()
+        };
+        assert_eq!(history.apply(&counts(1), &mut queue), Ok(true));
+        history.blocks.extend(queue.pop());
+        history.acknowledge_all();
+        assert!(history.is_acknowledged());
+        // With tags, the block after the last one was not counted.
+        assert_eq!(history.apply(&counts(1), &mut queue), Ok(false));
+        assert_eq!(history.blocks.len(), 1);
+        assert!(history.apply(&counts(0), &mut queue).is_err());
     }
 
     #[test]

@@ -9,11 +9,12 @@ use parking_lot::Mutex;
 
 use super::history::History;
 use super::throttle::{RateLimit, Throttle};
-use crate::codec::{Allocation, Checkpoint, Done, FileChunks, Settings};
+use crate::codec::{Allocation, Checkpoint, Done, FileChunks, FileHeader, Settings};
 use crate::crypto::{Cipher, DEFAULT_TAG_INTERVAL_BYTES};
 use crate::failure::{Failure, PortReport, Report};
+use crate::path::RelativePath;
 use crate::queue::{Block, Queue};
-use crate::source::{Source, SourceFile};
+use crate::source::Source;
 use crate::status::Status;
 use crate::url::ConnectionUrl;
 use crate::waker::Wakers;
@@ -42,6 +43,8 @@ pub struct Options {
     pub reconnections_without_progress: u32,
     /// Limit of the rate of payload; `None` for no limit.
     pub rate_limit: Option<RateLimit>,
+    /// Whether the receiver is asked to show that it is alive while it takes in a block.
+    pub heartbeats: bool,
 }
 
 impl Default for Options {
@@ -57,6 +60,7 @@ impl Default for Options {
             connect_interval: Duration::from_millis(50),
             reconnections_without_progress: 3,
             rate_limit: None,
+            heartbeats: true,
         }
     }
 }
@@ -75,10 +79,12 @@ pub struct Session<S> {
 #[derive(Default)]
 struct State {
     queue: Queue,
-    /// Whether the receiver must still send the chunks of an earlier transfer.
-    requests_chunks: bool,
+    /// Whether the receiver has sent the chunks of an earlier transfer.
+    is_resumed: bool,
     /// State of each file at the receiver; empty where nothing is held there.
     allocations: Vec<Allocation>,
+    /// Files that only the receiver has.
+    gone: Vec<RelativePath>,
     ports: Vec<Port>,
     /// Failure that ended the whole transfer.
     failure: Option<Failure>,
@@ -123,7 +129,6 @@ impl<S: Source> Session<S> {
             wakers: Wakers::default(),
             state: Mutex::new(State {
                 queue,
-                requests_chunks: url.resumption,
                 ports: ports.collect(),
                 version,
                 ..State::default()
@@ -210,44 +215,60 @@ impl<S: Source> Session<S> {
         })
     }
 
-    /// Returns the state of a file at the receiver.
-    pub(super) fn allocation(&self, file: usize) -> Allocation {
-        let known = self.state.lock().allocations.get(file).copied();
-        known.unwrap_or(Allocation::New)
-    }
-
-    /// Takes the chunks that the receiver holds from an earlier transfer; only the rest is sent.
+    /// Takes the chunks that the receiver holds from an earlier transfer; only the rest is sent. Those
+    /// that come again, as the answer to the first was lost, are ignored.
     ///
     /// # Errors
-    /// [`Status::Protocol`] if they came before, or two files have one sequence id.
+    /// [`Status::Protocol`] if two files have one sequence id or one path.
     pub(super) fn resume(&self, chunks: Vec<FileChunks>) -> Result<(), Failure> {
-        let mut state = self.state.lock();
-        let mut numbers = HashSet::new();
-        let twice = chunks.iter().any(|file| !numbers.insert(file.sequence));
-        if twice || !state.requests_chunks {
+        let state = &mut *self.state.lock();
+        let mut there: HashMap<_, _> = chunks.iter().map(|file| (&file.path, file)).collect();
+        let numbers: HashSet<_> = chunks.iter().map(|file| file.sequence).collect();
+        if there.len() < chunks.len() || numbers.len() < chunks.len() {
             let detail = "the receiver contradicts itself about the earlier transfer";
             return Err(Failure::new(Status::Protocol, detail));
         }
-        state.requests_chunks = false;
-        let above = numbers.into_iter().max().unwrap_or(0);
-        let there: HashMap<_, _> = chunks.iter().map(|file| (&file.path, file)).collect();
+        if std::mem::replace(&mut state.is_resumed, true) {
+            return Ok(());
+        }
+        let mut next = numbers.into_iter().max().map_or(0, |last| last + 1);
         let files = self.source.files();
-        let found = |file: &SourceFile| there.get(&file.path).copied();
-        let allocation = |file: &SourceFile| match found(file) {
-            None => Allocation::New,
-            Some(found) => match found.size.cmp(&file.size_bytes) {
-                Ordering::Equal => Allocation::Exists,
-                Ordering::Greater => Allocation::TooLarge(found.sequence),
-                Ordering::Less => Allocation::TooSmall(found.sequence),
-            },
-        };
-        state.allocations = files.iter().map(allocation).collect();
-        let rest = |index: usize| match found(&files[index]) {
-            Some(found) if found.size == files[index].size_bytes => (found.sequence, gaps(found)),
-            _ => (above + index as u64 + 1, vec![(0, files[index].size_bytes)]),
-        };
-        state.queue = Queue::of_ranges(files, self.options.block_bytes, rest);
+        let mut plans = Vec::with_capacity(files.len());
+        state.allocations = Vec::with_capacity(files.len());
+        for file in files {
+            let size = file.size_bytes;
+            let held = there.remove(&file.path);
+            let (allocation, held) = match held {
+                None => (Allocation::New, None),
+                Some(held) => match held.size.cmp(&size) {
+                    Ordering::Equal => (Allocation::Exists, Some(held)),
+                    Ordering::Greater => (Allocation::TooLarge(held.sequence), None),
+                    // The reference has the field and never sets it.
+                    Ordering::Less => (Allocation::TooSmall(0), Some(held)),
+                },
+            };
+            state.allocations.push(allocation);
+            plans.push(match held {
+                Some(held) => (held.sequence, gaps(held, size)),
+                None => {
+                    let new = next;
+                    next += 1;
+                    (new, vec![(0, size)])
+                }
+            });
+        }
+        state.queue = Queue::of_plans(files, plans, self.options.block_bytes);
+        for held in chunks.iter().filter(|held| there.contains_key(&held.path)) {
+            let file = files.len() + state.gone.len();
+            state.gone.push(held.path.clone());
+            state.queue.add_gone(file, held.sequence);
+        }
         Ok(())
+    }
+
+    /// Whether the receiver has sent the chunks of an earlier transfer.
+    pub(super) fn is_resumed(&self) -> bool {
+        self.state.lock().is_resumed
     }
 
     pub(super) fn settings(&self) -> Settings {
@@ -260,10 +281,10 @@ impl<S: Source> Session<S> {
             write_timeout_ms: milliseconds(self.options.write_timeout),
             transfer_id: self.url.id.clone(),
             checksum: self.options.checksum,
-            request_chunks: state.requests_chunks,
+            // Also once they have come, as the answer to them may be lost.
+            request_chunks: self.url.resumption,
             whole_files: self.options.block_bytes == 0,
-            // The connection itself shows it.
-            heartbeats: false,
+            heartbeats: self.options.heartbeats,
         }
     }
 
@@ -283,15 +304,36 @@ impl<S: Source> Session<S> {
         self.state.lock().ports[index].report.connections += 1;
     }
 
-    /// Takes the next block for a port, if there is one.
-    pub(super) fn next_block(&self, index: usize) -> Option<Block> {
+    /// Takes the next block for a port, if there is one, and returns its header too.
+    pub(super) fn next_block(&self, index: usize) -> Option<(Block, FileHeader)> {
         let mut state = self.state.lock();
         if state.given_up.is_some() || state.ports[index].dead {
             return None;
         }
         let block = state.queue.pop()?;
         state.ports[index].history.blocks.push(block);
-        Some(block)
+        let files = self.source.files();
+        let (path, file_size, allocation) = match files.get(block.file) {
+            Some(file) => {
+                let known = state.allocations.get(block.file);
+                let allocation = known.copied().unwrap_or(Allocation::New);
+                (&file.path, file.size_bytes, allocation)
+            }
+            None => {
+                let path = &state.gone[block.file - files.len()];
+                (path, 0, Allocation::Delete)
+            }
+        };
+        let header = FileHeader {
+            status: 0,
+            path: path.clone(),
+            sequence: block.sequence,
+            length: block.length,
+            offset: block.offset,
+            file_size,
+            allocation,
+        };
+        Some((block, header))
     }
 
     pub(super) fn done(&self) -> Done {
@@ -423,11 +465,14 @@ pub(super) enum PortStatus {
     Generation(u32),
 }
 
-/// Returns the missing ranges of a file.
-fn gaps(there: &FileChunks) -> Vec<(u64, u64)> {
+/// Returns the ranges of a file of `size` bytes that the receiver does not have.
+fn gaps(there: &FileChunks, size: u64) -> Vec<(u64, u64)> {
+    if size == 0 && there.chunks.is_empty() {
+        return vec![(0, 0)];
+    }
     let mut gaps = Vec::new();
     let mut from = 0;
-    for (start, end) in there.chunks.iter().chain([&(there.size, there.size)]) {
+    for (start, end) in there.chunks.iter().chain([&(size, size)]) {
         if from < *start {
             gaps.push((from, *start));
         }

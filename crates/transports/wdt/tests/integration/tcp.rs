@@ -202,8 +202,9 @@ fn different_key_is_reported_at_both_ends() {
             sender::Options::default(),
             (&Plain, &Plain),
         );
-        for failure in [sent.unwrap_err(), received.unwrap_err()] {
-            assert_eq!(failure.status, Status::Encryption, "{failure}");
+        let (sent, received) = (sent.unwrap_err(), received.unwrap_err());
+        assert_eq!((sent.status, received.status), (Status::Encryption, Status::Protocol));
+        for failure in [sent, received] {
             assert!(failure.detail.contains("another key"), "{failure}");
         }
     }

@@ -2,9 +2,10 @@
 //! acknowledged adds up to the files and to the totals of DONE.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use regatta_transport_wdt::codec::{
-    Checkpoint, Command, Done, FileHeader, Reply, Settings, footer,
+    Checkpoint, Command, Done, FileHeader, Reply, Settings, decode_frame, footer,
 };
 use regatta_transport_wdt::crypto::{Cipher, Secret};
 use regatta_transport_wdt::url::ConnectionUrl;
@@ -188,4 +189,53 @@ fn recordings_match_their_description() {
         ..Checkpoint::default()
     };
     assert!(replies.contains(&Reply::Errors(vec![lost])), "{replies:?}");
+}
+
+#[test]
+fn recorded_resumptions_decode_without_a_remainder() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors/resumption");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("readable") {
+        let name = entry.expect("an entry").file_name();
+        let name = name.to_str().and_then(|name| name.strip_suffix(".json.gz"));
+        let recorded = Recorded::load(name.expect("a recording"));
+        let (name, parse) = (&recorded.name, |url: &str| ConnectionUrl::parse(url).expect("a URL"));
+        let url = parse(&recorded.url);
+        assert_eq!(url.to_secret_string(), recorded.url, "{name}");
+        let sender_secret = match &recorded.sender_url {
+            Some(url) => parse(url).secret,
+            None => url.secret.clone(),
+        };
+        for connection in &recorded.connections {
+            // A receiver that gets bytes in clear answers in clear.
+            let secret = sender_secret.as_ref().and(url.secret.as_ref());
+            let mut replies = Plain::new(connection.stream(Direction::R2s), secret);
+            while let Some(reply) = replies.next(Reply::decode) {
+                if let Reply::Chunks { files } = reply {
+                    let mut listed = 0;
+                    while listed < files {
+                        let frame = replies.next(decode_frame).expect("as many as announced");
+                        listed += frame.len() as u64;
+                    }
+                }
+                if reply == Reply::Done {
+                    replies.ends();
+                    break;
+                }
+            }
+            let sent = connection.stream(Direction::S2r);
+            let mut commands = Plain::new(sent, sender_secret.as_ref());
+            while let Some(command) = commands.next(Command::decode) {
+                match command {
+                    Command::File(header) if commands.take(header.length as usize).is_none() => {
+                        break;
+                    }
+                    Command::Done(_) => break,
+                    _ => {}
+                }
+            }
+        }
+        count += 1;
+    }
+    assert_eq!(count, 54);
 }

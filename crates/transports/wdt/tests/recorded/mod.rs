@@ -14,6 +14,7 @@ pub struct Recorded {
     pub name: String,
     pub url: String,
     pub sender_url: Option<String>,
+    pub sender_args_summary: String,
     pub files: Vec<RecordedFile>,
     pub connections: Vec<RecordedConnection>,
     pub outcome: Outcome,
@@ -28,6 +29,9 @@ pub struct RecordedFile {
 #[derive(Deserialize)]
 pub struct RecordedConnection {
     pub port: u16,
+    /// Time since the first connection, in milliseconds; 0 in the older recordings.
+    #[serde(default)]
+    pub ms: u64,
     pub events: Vec<Event>,
     pub closing: Vec<String>,
 }
@@ -35,6 +39,9 @@ pub struct RecordedConnection {
 #[derive(Deserialize)]
 pub struct Event {
     pub dir: Direction,
+    /// Time of the first byte, as [`RecordedConnection::ms`].
+    #[serde(default)]
+    pub ms: u64,
     pub base64: String,
 }
 
@@ -68,8 +75,13 @@ pub const NAMES: [&str; 11] = [
 
 impl Recorded {
     pub fn load(name: &str) -> Self {
+        // The older ones are numbered.
+        let folder = match name.starts_with('r') {
+            true => "tests/vectors/resumption",
+            false => "tests/vectors",
+        };
         let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("tests/vectors")
+            .join(folder)
             .join(format!("{name}.json.gz"));
         let file = std::fs::File::open(&path).expect("the vector is there");
         let mut text = String::new();
@@ -92,6 +104,7 @@ impl RecordedConnection {
             .collect()
     }
 
+    /// Whether the recorder dropped the connection.
     pub fn was_cut(&self) -> bool {
         self.closing.iter().any(|end| end == "cut")
     }
@@ -107,7 +120,16 @@ impl Event {
 
 /// Returns the content of every recorded file from `offset` on.
 pub fn content(offset: u64, length: usize) -> impl Iterator<Item = u8> {
+    by_rule((31, 7), offset, length)
+}
+
+/// Returns the content of the files that were changed between two sessions.
+pub fn changed_content(offset: u64, length: usize) -> impl Iterator<Item = u8> {
+    by_rule((37, 11), offset, length)
+}
+
+fn by_rule((factor, first): (u64, u64), offset: u64, length: usize) -> impl Iterator<Item = u8> {
     (offset..)
         .take(length)
-        .map(|index| ((index * 31 + 7) % 251) as u8)
+        .map(move |index| ((index * factor + first) % 251) as u8)
 }

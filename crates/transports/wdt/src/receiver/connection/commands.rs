@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{After, Connection, State};
 use crate::codec::{Allocation, Command, Decoded, Done, FileHeader, Malformed, Settings, footer};
-use crate::crypto::{CryptoError, PROLOGUE};
+use crate::crypto::{Cipher, CryptoError, IV_BYTES, PROLOGUE};
 use crate::failure::Failure;
 use crate::inbox::WireError;
 use crate::sink::{Sink, SinkWriter};
@@ -19,7 +19,8 @@ pub(super) const OTHER_KEY: &str =
 /// The block that is arriving.
 pub(super) struct Arriving<W> {
     pub(super) header: FileHeader,
-    pub(super) writer: W,
+    /// Absent for a file that the sender no longer has.
+    pub(super) writer: Option<W>,
     pub(super) got: u64,
     pub(super) crc: u32,
 }
@@ -36,7 +37,7 @@ impl<K: Sink> Connection<K> {
                 | State::Listing { sent: true }
                 | State::Commands
                 | State::Footer(_) => self.command(wire, &mut at, now),
-                State::Payload(_) => self.payload(wire, &mut at),
+                State::Payload(_) => self.payload(wire, &mut at, now),
                 State::Confirming => self.confirmation(wire, &mut at),
                 State::Ending => self.last_tag(wire, &mut at),
                 _ if at == wire.len() => return,
@@ -50,7 +51,7 @@ impl<K: Sink> Connection<K> {
             match more {
                 Ok(true) => {}
                 Ok(false) => return,
-                Err(fault) => return self.fault(fault, wire.first().copied(), now),
+                Err(fault) => return self.fault(fault, wire, now),
             }
         }
     }
@@ -99,7 +100,7 @@ impl<K: Sink> Connection<K> {
         if settings.transfer_id != self.session.url.id {
             // Bytes under another key may look like SETTINGS, but not of a supported version.
             if self.session.url.secret.is_some() && !supported {
-                return Ok(self.turn_away(Status::Encryption, OTHER_KEY));
+                return Ok(self.disagree(Status::Protocol, OTHER_KEY));
             }
             let detail = "the sender's transfer id is not that of this receiver";
             return Ok(self.turn_away(Status::IdMismatch, detail));
@@ -122,7 +123,8 @@ impl<K: Sink> Connection<K> {
         self.session.settled(self.index, now);
         let requests_chunks = settings.request_chunks;
         self.settings = Some(settings);
-        self.schedule_keep_alive(now);
+        // The first WAIT of a sender that asks for chunks goes out at once.
+        self.next_keep_alive = now;
         self.state = match requests_chunks {
             true => State::Listing { sent: false },
             false => State::Commands,
@@ -135,33 +137,52 @@ impl<K: Sink> Connection<K> {
         Ok(true)
     }
 
-    /// Closes a connection that sent something else than SETTINGS of this transfer before it proved
-    /// that it belongs to it. A sender that seems to have a wrong URL is sent ABORT; others are
-    /// closed without an answer.
-    fn not_admitted(&mut self, fault: &Fault, first: Option<u8>, now: Duration) {
+    /// Closes a connection that sent `wire`, something else than SETTINGS of this transfer, before it
+    /// proved that it belongs to it. A sender that seems to have a wrong URL is sent ABORT; others
+    /// are closed without an answer.
+    fn not_admitted(&mut self, fault: &Fault, wire: &[u8], now: Duration) {
         let encrypts = self.session.url.secret.is_some();
-        let detail = match fault {
-            Fault::Wire(WireError::Crypto(CryptoError::Plaintext)) if first == Some(b'S') => {
-                "the sender does not encrypt, which the connection URL asks for"
+        let (detail, is_sender) = match fault {
+            Fault::Wire(WireError::Crypto(CryptoError::Plaintext)) if wire.first() == Some(&b'S') => {
+                let detail = "the sender does not encrypt, which the connection URL asks for";
+                if self.is_ours(wire) {
+                    self.disagree(Status::Encryption, detail);
+                    return;
+                }
+                (detail, false)
             }
-            Fault::Wire(WireError::Crypto(CryptoError::Prologue)) => {
-                "the sender encrypts otherwise than the connection URL asks for"
-            }
+            Fault::Wire(WireError::Crypto(CryptoError::Prologue)) => (
+                "the sender encrypts otherwise than the connection URL asks for",
+                begins_encrypted(wire),
+            ),
             Fault::Wire(WireError::Crypto(CryptoError::Tag) | WireError::Malformed(_))
             | Fault::Protocol(_)
                 if encrypts =>
             {
-                OTHER_KEY
+                (OTHER_KEY, true)
             }
-            Fault::Wire(WireError::Malformed(Malformed::UnknownCommand(PROLOGUE))) => {
-                "the sender encrypts, which this receiver does not"
-            }
+            Fault::Wire(WireError::Malformed(Malformed::UnknownCommand(PROLOGUE))) => (
+                "the sender encrypts, which this receiver does not",
+                begins_encrypted(wire),
+            ),
             _ => {
                 let detail = format!("a stranger connected to port {}", self.port);
                 return self.lost(Status::Protocol, detail, now);
             }
         };
-        self.turn_away(Status::Encryption, detail);
+        match is_sender {
+            true => self.disagree(Status::Protocol, detail),
+            false => self.turn_away(Status::Encryption, detail),
+        };
+    }
+
+    /// Whether bytes in clear begin with SETTINGS of this transfer.
+    fn is_ours(&self, wire: &[u8]) -> bool {
+        matches!(
+            Command::decode(wire),
+            Ok(Decoded::Whole { value: Command::Settings(settings), .. })
+                if settings.transfer_id == self.session.url.id
+        )
     }
 
     fn file(&mut self, header: FileHeader) -> Result<bool, Fault> {
@@ -170,12 +191,16 @@ impl<K: Sink> Connection<K> {
             let detail = format!("the sender could not read `{}`", header.path);
             return Err(Fault::Fatal(Failure::new(status, detail)));
         }
-        if header.allocation == Allocation::Delete {
-            let detail = "that a file is to be deleted, which is left out here";
-            return Err(Fault::Protocol(detail));
+        let is_gone = header.allocation == Allocation::Delete;
+        if is_gone && header.file_size > 0 {
+            return Err(Fault::Protocol("the size of a file that it does not have"));
         }
         self.session.lost_ports_seen(self.index);
-        let writer = self.session.sink.begin(&header);
+        let sink = &self.session.sink;
+        let writer = match is_gone {
+            true => sink.gone(&header).map(|()| None),
+            false => sink.begin(&header).map(Some),
+        };
         let writer = writer.map_err(cannot_write(&header))?;
         self.payload_or_footer(Arriving {
             header,
@@ -185,7 +210,12 @@ impl<K: Sink> Connection<K> {
         })
     }
 
-    fn payload(&mut self, wire: &mut [u8], at: &mut usize) -> Result<bool, Fault> {
+    fn payload(
+        &mut self,
+        wire: &mut [u8],
+        at: &mut usize,
+        now: Duration,
+    ) -> Result<bool, Fault> {
         let State::Payload(arriving) = &mut self.state else {
             return Ok(false);
         };
@@ -196,14 +226,18 @@ impl<K: Sink> Connection<K> {
             return Ok(false);
         }
         let offset = arriving.header.offset + arriving.got;
-        let written = arriving.writer.write(offset, part);
-        written.map_err(cannot_write(&arriving.header))?;
+        if let Some(writer) = &mut arriving.writer {
+            let written = writer.write(offset, part);
+            written.map_err(cannot_write(&arriving.header))?;
+        }
         if let Some(Settings { checksum: true, .. }) = self.settings {
             arriving.crc = footer(arriving.crc, part);
         }
         arriving.got += part.len() as u64;
         self.session.got_payload(part.len() as u64);
-        if arriving.got < arriving.header.length {
+        let is_whole = arriving.got == arriving.header.length;
+        self.heartbeat(now);
+        if !is_whole {
             return Ok(true);
         }
         match std::mem::replace(&mut self.state, State::Commands) {
@@ -224,12 +258,16 @@ impl<K: Sink> Connection<K> {
     }
 
     fn complete_block(&mut self, mut arriving: Arriving<K::Writer>) -> Result<bool, Fault> {
-        let finished = arriving.writer.finish();
-        finished.map_err(cannot_write(&arriving.header))?;
+        if let Some(writer) = &mut arriving.writer {
+            let finished = writer.finish();
+            finished.map_err(cannot_write(&arriving.header))?;
+        }
         let block = arriving.header;
-        let tags = self.inbox.open.has_tags();
-        self.session.block(self.index, block.length, !tags);
-        if tags {
+        // A footer suffices, as for the reference; the last tag must come all the same.
+        let waits_for_tag =
+            self.inbox.open.has_tags() && !self.settled(|settings| settings.checksum);
+        self.session.block(self.index, block.length, !waits_for_tag);
+        if waits_for_tag {
             let end = self.inbox.open.position();
             self.unverified.push_back((end, block));
         } else {
@@ -299,9 +337,9 @@ impl<K: Sink> Connection<K> {
         };
     }
 
-    fn fault(&mut self, fault: Fault, first: Option<u8>, now: Duration) {
+    fn fault(&mut self, fault: Fault, wire: &[u8], now: Duration) {
         if let State::Opening { .. } = self.state {
-            return self.not_admitted(&fault, first, now);
+            return self.not_admitted(&fault, wire, now);
         }
         let port = self.port;
         match fault {
@@ -345,6 +383,13 @@ impl From<CryptoError> for Fault {
     fn from(error: CryptoError) -> Self {
         Fault::Wire(error.into())
     }
+}
+
+/// Whether bytes begin as those of a sender that encrypts: with the command, a cipher and the length
+/// of an IV.
+fn begins_encrypted(wire: &[u8]) -> bool {
+    matches!(wire, [PROLOGUE, cipher, iv_bytes, ..]
+        if Cipher::from_code(*cipher).is_some() && usize::from(*iv_bytes) == IV_BYTES)
 }
 
 fn cannot_write(header: &FileHeader) -> impl Fn(io::Error) -> Fault {

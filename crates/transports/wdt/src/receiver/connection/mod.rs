@@ -71,6 +71,9 @@ pub struct Connection<K: Sink> {
     out: Vec<u8>,
     settings: Option<Settings>,
     last_received: Duration,
+    /// Time of the last heartbeat; until the first one, that at which the receiver began to listen.
+    last_heartbeat: Duration,
+    /// Time of the next WAIT.
     next_keep_alive: Duration,
     /// Whole blocks after the last tag, with the position of their end in the stream.
     unverified: VecDeque<(u64, FileHeader)>,
@@ -140,6 +143,7 @@ impl<K: Sink> Connection<K> {
             out: Vec::new(),
             settings: None,
             last_received: Duration::ZERO,
+            last_heartbeat: Duration::ZERO,
             next_keep_alive: Duration::ZERO,
             unverified: VecDeque::new(),
             trusted_until: 0,
@@ -156,22 +160,12 @@ impl<K: Sink> Connection<K> {
             return Step::Write;
         }
         let read_until = self.last_received + self.session.options().read_timeout;
-        let reads = matches!(
-            self.state,
-            State::Commands | State::Payload(_) | State::Footer(_)
-        );
-        let sends_heartbeats = reads && self.settled(|settings| settings.heartbeats);
-        if sends_heartbeats && now < read_until && self.keep_alive_is_due(now) {
-            self.reply(&Reply::Heartbeat);
-            self.heartbeats = true;
-            return Step::Write;
-        }
         match &mut self.state {
             State::Accepting => self.accept(now),
             State::Waiting => self.wait(now),
             State::Opening { until } if now < *until => Step::Read(*until),
             State::Opening { .. } if self.inbox.open.position() > 0 => {
-                self.turn_away(Status::Encryption, commands::OTHER_KEY);
+                self.disagree(Status::Protocol, commands::OTHER_KEY);
                 self.step(now)
             }
             State::Opening { .. } => {
@@ -187,12 +181,7 @@ impl<K: Sink> Connection<K> {
             | State::Ending
                 if now < read_until =>
             {
-                let keep_alive_at = if sends_heartbeats {
-                    self.next_keep_alive
-                } else {
-                    read_until
-                };
-                Step::Read(read_until.min(keep_alive_at))
+                Step::Read(read_until)
             }
             State::Confirming | State::Ending => {
                 let detail = format!("the sender did not end port {}", self.port);
@@ -238,6 +227,7 @@ impl<K: Sink> Connection<K> {
         let mut candidate = Self::new(self.session.clone(), self.index);
         candidate.accept_until = self.accept_until;
         candidate.again = self.again;
+        candidate.last_heartbeat = self.last_heartbeat;
         candidate.last_fault = self.last_fault.clone();
         candidate.accepted(now);
         candidate
@@ -304,8 +294,13 @@ impl<K: Sink> Connection<K> {
         if now < until {
             return Step::Accept(until);
         }
-        let fault = Some(self.last_fault.clone());
-        self.session.ended(self.index, fault);
+        let mut fault = self.last_fault.clone();
+        if let Status::SocketRead | Status::SocketWrite = fault.status {
+            // A sender that ended; a connection that broke would have been made again.
+            fault.status = Status::Connection;
+            fault.detail += ", and the sender did not connect again";
+        }
+        self.session.ended(self.index, Some(fault));
         self.state = State::Ended;
         Step::End
     }
@@ -368,12 +363,25 @@ impl<K: Sink> Connection<K> {
     }
 
     fn schedule_keep_alive(&mut self, now: Duration) {
-        let of = |settings: &Settings| Duration::from_millis(settings.read_timeout_ms.into());
-        let interval = self
-            .settings
-            .as_ref()
-            .map(|settings| of(settings) / KEEP_ALIVES_PER_TIMEOUT);
-        self.next_keep_alive = now + interval.unwrap_or(LINGER);
+        self.next_keep_alive = now + self.keep_alive_interval();
+    }
+
+    /// Returns the time between two messages that only show that the receiver is alive.
+    fn keep_alive_interval(&self) -> Duration {
+        self.settings.as_ref().map_or(LINGER, |settings| {
+            Duration::from_millis(settings.read_timeout_ms.into()) / KEEP_ALIVES_PER_TIMEOUT
+        })
+    }
+
+    /// Sends a heartbeat if the sender asks for them and none went out for a while; called while a
+    /// block is being taken in.
+    fn heartbeat(&mut self, now: Duration) {
+        let is_due = now > self.last_heartbeat + self.keep_alive_interval();
+        if is_due && self.settled(|settings| settings.heartbeats) {
+            self.last_heartbeat = now;
+            self.heartbeats = true;
+            self.reply(&Reply::Heartbeat);
+        }
     }
 
     /// Whether the sender's settings are known and `on` holds for them.
@@ -450,6 +458,17 @@ impl<K: Sink> Connection<K> {
             self.seal = Seal::default();
         }
         self.refuse(status)
+    }
+
+    /// Refuses a sender of this transfer that encrypts otherwise than this receiver, as far as can
+    /// be known; returns false, as nothing follows. Before the transfer has begun it ends, since that
+    /// sender has a wrong URL and comes again with it.
+    fn disagree(&mut self, status: Status, detail: &str) -> bool {
+        if !self.session.has_begun() {
+            let failure = Failure::new(status, format!("port {}: {detail}", self.port));
+            self.session.fail(failure);
+        }
+        self.turn_away(Status::Encryption, detail)
     }
 
     /// Ends a connection on which ABORT was sent and the sender had time to read it.

@@ -46,6 +46,33 @@ impl<S: Source> Connection<S> {
         }
     }
 
+    /// Returns the reason why a port is given up that refuses connections.
+    pub(super) fn unreachable(&self, error: &io::Error) -> Failure {
+        let port = self.port;
+        if !self.again {
+            let detail = format!("port {port} cannot be connected to ({error})");
+            return Failure::new(Status::Connection, detail);
+        }
+        let last = &self.last_fault;
+        if !self.answered && self.session.url.secret.is_some() {
+            // A receiver of the reference says nothing to a sender whose bytes it cannot read.
+            let detail = format!(
+                "the receiver closed port {port} without an answer, and cannot be connected to any                  more: it may have another key or cipher than this sender's connection URL ({})",
+                last.detail
+            );
+            return Failure::new(Status::SocketWrite, detail);
+        }
+        let status = match last.status {
+            Status::SocketWrite => Status::SocketWrite,
+            _ => Status::Connection,
+        };
+        let detail = format!(
+            "{}, and the port cannot be connected to again ({error})",
+            last.detail
+        );
+        Failure::new(status, detail)
+    }
+
     /// Returns the path of the file that is being sent.
     pub(super) fn current_path(&self) -> String {
         let Some(current) = &self.outgoing.current else {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::answer_timer::AnswerTimer;
 use super::outgoing::{Current, Outgoing, Output};
 use super::session::{PortStatus, Session};
-use crate::codec::{Abort, Checkpoint, Command, FileChunks, FileHeader, Reply, decode_frame};
+use crate::codec::{Abort, Allocation, Checkpoint, Command, FileChunks, Reply, decode_frame};
 use crate::failure::Failure;
 use crate::inbox::Inbox;
 use crate::source::{Source, SourceReader as _};
@@ -62,6 +62,8 @@ pub struct Connection<S: Source> {
     inbox: Inbox,
     /// Whether a message of the receiver was decoded on this connection.
     understood: bool,
+    /// Whether one was decoded on any connection to the port.
+    answered: bool,
 }
 
 enum State {
@@ -118,6 +120,7 @@ impl<S: Source> Connection<S> {
             again: false,
             failures_without_progress: 0,
             understood: false,
+            answered: false,
             uncounted: 0,
             payload_at: Duration::ZERO,
             last_fault: Failure::new(Status::Connection, format!("port {port} was not reached")),
@@ -224,8 +227,8 @@ impl<S: Source> Connection<S> {
         *attempt += 1;
         *at = now + options.connect_interval;
         if *attempt >= options.connect_attempts {
-            let detail = format!("port {} cannot be connected to ({error})", self.port);
-            self.give_up(Failure::new(Status::Connection, detail));
+            let failure = self.unreachable(error);
+            self.give_up(failure);
         }
     }
 
@@ -315,7 +318,7 @@ impl<S: Source> Connection<S> {
     }
 
     fn reply(&mut self, reply: Reply, now: Duration) {
-        self.understood = true;
+        (self.understood, self.answered) = (true, true);
         let read_until = self.read_until(now);
         if let State::AwaitingAnswer(timer) = &mut self.state {
             *timer = AnswerTimer::new(read_until);
@@ -325,7 +328,10 @@ impl<S: Source> Connection<S> {
             (State::Checkpoint { .. }, Reply::LocalCheckpoint(checkpoint)) => {
                 self.begin_from(&checkpoint, now);
             }
-            (State::Sending | State::AwaitingAnswer(_), Reply::LocalCheckpoint(checkpoint)) => {
+            (
+                State::Sending | State::AwaitingAnswer(_) | State::Resuming { .. },
+                Reply::LocalCheckpoint(checkpoint),
+            ) => {
                 // The receiver had seen a connection of which nothing came to it.
                 let counts = (checkpoint.port, checkpoint.blocks, checkpoint.partial_bytes);
                 if counts != (self.port, 0, 0) {
@@ -333,8 +339,10 @@ impl<S: Source> Connection<S> {
                 }
             }
             (State::Sending | State::AwaitingAnswer(_), Reply::Heartbeat) => {}
-            (State::Resuming { until, .. }, Reply::Wait) => *until = read_until,
-            (State::Resuming { .. }, Reply::Ack) => self.begin_blocks(),
+            (State::Resuming { until, .. }, Reply::Wait | Reply::Heartbeat) => *until = read_until,
+            (State::Resuming { .. }, Reply::Ack) if self.session.is_resumed() => {
+                self.begin_blocks();
+            }
             (State::Resuming { files, .. }, Reply::Chunks { files: announced }) => {
                 *files = Some(announced);
                 self.chunks(Vec::new(), now);
@@ -439,28 +447,26 @@ impl<S: Source> Connection<S> {
                 }
                 continue;
             }
-            let Some(block) = self.session.next_block(self.index) else {
+            let Some((block, header)) = self.session.next_block(self.index) else {
                 self.outgoing.command(&Command::Done(self.session.done()));
                 self.state = State::AwaitingAnswer(AnswerTimer::new(self.read_until(now)));
                 break;
             };
-            let file = &self.session.source.files()[block.file];
+            if header.allocation == Allocation::Delete {
+                self.outgoing.command(&Command::File(header));
+                if self.session.options().checksum {
+                    self.outgoing.command(&Command::Footer(0));
+                }
+                continue;
+            }
             let reader = match self.session.source.open(block.file) {
                 Ok(reader) => reader,
                 Err(error) => {
-                    self.fail_source(format!("`{}` cannot be read ({error})", file.path));
+                    self.fail_source(format!("`{}` cannot be read ({error})", header.path));
                     return self.step(now);
                 }
             };
-            self.outgoing.command(&Command::File(FileHeader {
-                status: 0,
-                path: file.path.clone(),
-                sequence: block.sequence,
-                length: block.length,
-                offset: block.offset,
-                file_size: file.size_bytes,
-                allocation: self.session.allocation(block.file),
-            }));
+            self.outgoing.command(&Command::File(header));
             self.outgoing.current = Some(Current {
                 block,
                 reader,

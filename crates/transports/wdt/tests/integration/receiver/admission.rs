@@ -38,10 +38,6 @@ fn sealed(secret: Option<&Secret>, plain: &[u8]) -> Vec<u8> {
 
 #[test]
 fn unauthenticated_peers_cannot_end_or_delay_the_transfer() {
-    let other_key = Secret {
-        key: Key::new([2; 16]),
-        ..gcm()
-    };
     let complete = bytes(&[Command::Settings(settings()), file("a", 1, 100)]);
     let other_id = bytes(&[Command::Settings(Settings {
         transfer_id: b"other".to_vec(),
@@ -58,29 +54,18 @@ fn unauthenticated_peers_cannot_end_or_delay_the_transfer() {
             Some(Status::IdMismatch),
         ),
         (
-            "an encrypting sender",
-            None,
-            sealed(Some(&gcm()), &complete),
-            Some(Status::Encryption),
-        ),
-        (
             "one byte in clear",
             Some(gcm()),
             b"S".to_vec(),
             Some(Status::Encryption),
         ),
         (
-            "SETTINGS in clear",
+            "another id in clear",
             Some(gcm()),
-            complete.clone(),
+            other_id.clone(),
             Some(Status::Encryption),
         ),
-        (
-            "another key",
-            Some(gcm()),
-            sealed(Some(&other_key), &complete),
-            Some(Status::Encryption),
-        ),
+        ("a prologue without a cipher", None, b"e\x07\x10 and more".to_vec(), Some(Status::Encryption)),
         (
             "encrypted, another id",
             Some(gcm()),
@@ -122,6 +107,57 @@ fn unauthenticated_peers_cannot_end_or_delay_the_transfer() {
         receiving.send(0, b"data");
         receiving.send(0, &bytes(&[done(1, 4)]));
         assert_eq!(receiving.replies(0), [Reply::Done], "{what}");
+    }
+}
+
+/// Peers that agree with a receiver of this secret about everything but encryption, with the status of a receiver that
+/// waits for its sender.
+fn disagreeing() -> Vec<(&'static str, Option<Secret>, Vec<u8>, Status)> {
+    let other_key = Secret {
+        key: Key::new([2; 16]),
+        ..gcm()
+    };
+    let other_cipher = Secret {
+        cipher: Cipher::Aes128Ctr,
+        ..gcm()
+    };
+    let complete = bytes(&[Command::Settings(settings()), file("a", 1, 100)]);
+    let encrypted = |secret: &Secret| sealed(Some(secret), &complete);
+    vec![
+        ("an encrypting sender", None, encrypted(&gcm()), Status::Protocol),
+        ("another key", Some(gcm()), encrypted(&other_key), Status::Protocol),
+        ("another cipher", Some(gcm()), encrypted(&other_cipher), Status::Protocol),
+        ("SETTINGS in clear", Some(gcm()), complete, Status::Encryption),
+    ]
+}
+
+#[test]
+fn a_disagreement_about_encryption_ends_a_receiver_that_waits() {
+    for (what, secret, mut wire, status) in disagreeing() {
+        let mut receiving = Receiving::new(1, secret);
+        receiving.connect(0);
+        receiving.ports[0].received(&mut wire, receiving.now);
+        assert_eq!(receiving.failure().status, status, "{what}");
+        receiving.break_off(0);
+        while receiving.ports[0].step(receiving.now) != receiver::Step::End {
+            receiving.ports[0].written();
+        }
+        assert_eq!(receiving.session.finish().unwrap_err().status, status, "{what}");
+    }
+}
+
+#[test]
+fn a_disagreement_about_encryption_changes_nothing_in_a_running_transfer() {
+    for (what, secret, mut wire, _) in disagreeing() {
+        let mut receiving = Receiving::new(2, secret);
+        receiving.connect(0);
+        receiving.send(0, &bytes(&[Command::Settings(settings())]));
+        let mut stranger = receiving.ports[1].candidate(receiving.now);
+        stranger.received(&mut wire, receiving.now);
+        let refusal = receiving.ports[1].turned_away(stranger);
+        let refused = refusal.map(|failure| failure.status);
+        assert_eq!(refused, Some(Status::Encryption), "{what}");
+        assert_eq!(receiving.session.failure(), None, "{what}");
     }
 }
 

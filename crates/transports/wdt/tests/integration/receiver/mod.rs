@@ -10,7 +10,7 @@ use std::time::Duration;
 use regatta_transport_wdt::codec::{
     Abort, Allocation, Checkpoint, Command, Decoded, Done, FileHeader, Reply, Settings, footer,
 };
-use regatta_transport_wdt::crypto::{Key, Open, Seal, Secret};
+use regatta_transport_wdt::crypto::{Cipher, Key, Open, Seal, Secret};
 use regatta_transport_wdt::sink::Sink;
 use regatta_transport_wdt::status::Status;
 use regatta_transport_wdt::{Failure, receiver};
@@ -218,7 +218,7 @@ fn invalid_commands_end_the_transfer_with_their_code() {
             Status::FileWrite,
         ),
         (
-            "a file that is to be deleted",
+            "bytes of a file that is to be deleted",
             bytes(&[header(|header| header.allocation = Allocation::Delete)]),
             Status::Protocol,
         ),
@@ -352,6 +352,8 @@ fn resuming_sender_gets_chunks_on_one_connection() {
     }
     // Nothing is there; the other port waits, and gets a reply when the sender has answered.
     assert_eq!(receiving.replies(0), [Reply::Chunks { files: 0 }]);
+    assert_eq!(receiving.replies(1), [Reply::Wait]);
+    receiving.now = ms(999);
     assert_eq!(receiving.replies(1), []);
     receiving.now = ms(1000);
     assert_eq!(receiving.replies(1), [Reply::Wait]);

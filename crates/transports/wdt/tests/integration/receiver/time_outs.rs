@@ -58,9 +58,17 @@ fn keep_alives_are_sent_five_times_per_sender_timeout() {
             );
         }
     }
-    let at = |reply: Reply| [1000, 2000, 3000, 4000].map(|at| (at, reply.clone()));
-    assert_eq!(keep_alives[0], at(Reply::Heartbeat));
-    assert_eq!(keep_alives[1], at(Reply::Wait));
+    // A heartbeat when more than that has passed, and bytes of a block have come.
+    let at = |times: &[u64], reply: &Reply| -> Vec<_> {
+        times.iter().map(|at| (*at, reply.clone())).collect()
+    };
+    assert_eq!(keep_alives[0], at(&[1100, 2200, 3300], &Reply::Heartbeat));
+    assert_eq!(keep_alives[1], at(&[1000, 2000, 3000, 4000], &Reply::Wait));
+    // None in a pause, and one after it.
+    receiving.now = ms(8000);
+    assert_eq!(receiving.replies(0), []);
+    receiving.send(0, b"x");
+    assert_eq!(receiving.replies(0), [Reply::Heartbeat]);
 }
 
 #[test]
@@ -73,23 +81,23 @@ fn sender_kept_alive_by_heartbeats_may_reconnect_to_receive_the_abort() {
             ..settings()
         });
         receiving.send(0, &bytes(&[settings, file("a", 1, 100)]));
-        receiving.now = ms(1000);
+        receiving.now = ms(1001);
         receiving.send(0, b"x");
         assert_eq!(receiving.replies(0).contains(&Reply::Heartbeat), heartbeats);
         let stopped = Failure::new(Status::Abort, "the transfer was stopped here");
         receiving.session.fail(stopped);
         assert_eq!(receiving.replies(0), abort(32, Status::Abort));
-        receiving.now = ms(2000);
+        receiving.now = ms(2001);
         if heartbeats {
             // One byte is what the reference reads after a write that failed: the heartbeat.
-            assert_eq!(receiving.receive(0).1, receiver::Step::Accept(ms(3500)));
+            assert_eq!(receiving.receive(0).1, receiver::Step::Accept(ms(3501)));
             receiving.connect(0);
             let replies = receiving.replies(0);
             assert!(
                 matches!(replies[..], [Reply::LocalCheckpoint(_), Reply::Abort(_)]),
                 "{replies:?}"
             );
-            receiving.now = ms(3500);
+            receiving.now = ms(3501);
         }
         assert_eq!(receiving.receive(0).1, receiver::Step::End);
         assert_eq!(
@@ -141,5 +149,5 @@ fn a_silent_sender_is_given_up_after_both_time_outs() {
     receiving.now = ms(20_000);
     assert_eq!(receiving.receive(0).1, receiver::Step::End);
     let failure = receiving.session.finish().unwrap_err();
-    assert_eq!(failure.status, Status::SocketRead, "{failure}");
+    assert_eq!(failure.status, Status::Connection, "{failure}");
 }

@@ -65,6 +65,10 @@ impl Sink for Tee {
         self.1.forget()
     }
 
+    fn gone(&self, file: &FileHeader) -> io::Result<()> {
+        self.1.gone(file)
+    }
+
     fn counted(&self, block: &FileHeader) {
         self.1.counted(block);
     }
