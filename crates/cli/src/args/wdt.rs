@@ -4,7 +4,7 @@ use std::{fmt, net::IpAddr, path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use regatta_model::{BitRate, Bytes};
-use regatta_transport_wdt::files::Glob;
+use wdt_protocol::files::Glob;
 
 use super::{quantity, span};
 

@@ -325,22 +325,44 @@ fn wrong_transfer_and_unencrypted_bytes_are_refused() {
     assert_eq!((code(&sender), code(&receiver)), (12, 12), "{output}");
     assert_eq!(files(&bench.path("target")).len(), 0);
 
-    // Without the key, and with another one.
-    for replaced in ["", "Enc=2:4d68b299c6dda26733981701be805ec4&"] {
-        let receiver = Receiver::start(&bench, &["--ports", "1", "--wait", "5s"]);
+    // Without the key, and with another one, no receiver waits any longer for a sender.
+    for (replaced, expected) in [("", 28), ("Enc=2:4d68b299c6dda26733981701be805ec4&", 10)] {
+        let receiver = Receiver::start(&bench, &["--ports", "1", "--wait", "1h"]);
         let key = format!("Enc=2:{}&", receiver.key().expect("encrypted"));
         let other = receiver.url.replacen(&key, replaced, 1);
         assert_ne!(other, receiver.url);
         let sender = finish(start(&bench, &["send", "source", &other]));
         let receiver = receiver.end();
         let output = format!("{}{}", stderr(&sender), stderr(&receiver));
-        assert_eq!((code(&sender), code(&receiver)), (28, 28), "{output}");
+        assert_eq!((code(&sender), code(&receiver)), (28, expected), "{output}");
         assert!(
             stderr(&receiver).contains("warning: refused a connection from"),
             "{output}"
         );
         assert_eq!(files(&bench.path("target")).len(), 0, "{output}");
     }
+}
+
+#[test]
+fn a_second_transfer_with_resumption_sends_what_is_new() {
+    let bench = Bench::new();
+    make_tree(&bench);
+    fs::remove_file(bench.path("source/link")).expect("removed");
+    // The files that are named in each session.
+    for expected in ["received 3 files, 3.5", "received 1 file, 4", "received 0 files, 0"] {
+        let receiver = Receiver::start(&bench, &["--ports", "2", "--resume"]);
+        let sender = finish(start(&bench, &["send", "source", &receiver.url]));
+        let receiver = receiver.end();
+        let output = format!("{}{}", stderr(&sender), stderr(&receiver));
+        assert_eq!((code(&sender), code(&receiver)), (0, 0), "{output}");
+        assert!(stderr(&receiver).contains(expected), "{output}");
+        if expected.contains("3 files") {
+            fs::write(bench.path("source/added"), "more").expect("written");
+        }
+    }
+    let mut arrived = files(&bench.path("target"));
+    arrived.retain(|path, _| !path.starts_with(".wdt-resume.part"));
+    assert_eq!(arrived, files(&bench.path("source")));
 }
 
 /// Starts a transfer of one file that takes a while; returns when it is under way.

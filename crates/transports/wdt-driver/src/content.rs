@@ -7,7 +7,7 @@ use regatta_transport::{
     TransportError,
     transfer::{Incoming, IncomingPart, Outgoing, OutgoingPart},
 };
-use regatta_transport_wdt::{
+use wdt_protocol::{
     codec::FileHeader,
     path::RelativePath,
     sink::{Sink, SinkWriter},

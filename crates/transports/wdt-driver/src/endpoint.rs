@@ -18,7 +18,7 @@ use regatta_transport::{
     transfer::{Connections, Incoming, Outgoing},
 };
 use regatta_transport_tcp::parts::{self, Connecting, Listening, PlainEndpoint, Settings};
-use regatta_transport_wdt::{
+use wdt_protocol::{
     Failure, Report, VERSION,
     crypto::{Cipher, DEFAULT_IV_CHANGE_BYTES, Secret},
     host::Host,

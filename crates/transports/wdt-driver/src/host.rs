@@ -15,7 +15,7 @@ use regatta_transport::{
     Abort, ProtocolSample, StatisticsSource, Stop, TransportError, transfer::Connections,
 };
 use regatta_transport_tcp::parts::{self, Settings};
-use regatta_transport_wdt::{host::Host, waker::Wakers};
+use wdt_protocol::{host::Host, waker::Wakers};
 use socket2::SockRef;
 
 /// Host of a transfer under way.

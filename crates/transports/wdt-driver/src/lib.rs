@@ -1,6 +1,6 @@
 //! Warp Data Transfer as a transport of studies: `wdt`.
 //!
-//! The protocol is in a crate of its own, `regatta-transport-wdt`, which does not depend on the
+//! The protocol is in a crate of its own, `wdt-protocol`, which does not depend on the
 //! bench. This crate adds the parts that a trial needs: content that is generated and checked in
 //! memory, sockets that are set up and sampled as those of `tcp` are, and the driver's options.
 

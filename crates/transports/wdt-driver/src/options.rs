@@ -3,7 +3,7 @@
 use regatta_model::Bytes;
 use regatta_transport::{driver_options, options::Choice};
 use regatta_transport_tcp::parts::SocketOptions;
-use regatta_transport_wdt::crypto::Cipher;
+use wdt_protocol::crypto::Cipher;
 use strum::{EnumString, VariantNames};
 
 driver_options! {

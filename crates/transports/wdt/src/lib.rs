@@ -43,6 +43,11 @@ pub mod status;
 pub mod url;
 pub mod waker;
 
+/// The example of the README, which `cargo test --doc` compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 pub use failure::{Failure, PortReport, Report};
 pub use inbox::WireError;
 

@@ -20,11 +20,11 @@ use fuzzed::{damaged, for_many_seeds, peak_bytes};
 use memory::{MemorySink, MemorySource};
 use random::Random;
 use recorded::{Direction, NAMES, Recorded};
-use regatta_transport_wdt::codec::{Command, Decoded, Malformed, Reply};
-use regatta_transport_wdt::crypto::{Cipher, Key, Open, Seal, Secret};
-use regatta_transport_wdt::path::RelativePath;
-use regatta_transport_wdt::url::ConnectionUrl;
-use regatta_transport_wdt::{receiver, sender};
+use wdt_protocol::codec::{Command, Decoded, Malformed, Reply};
+use wdt_protocol::crypto::{Cipher, Key, Open, Seal, Secret};
+use wdt_protocol::path::RelativePath;
+use wdt_protocol::url::ConnectionUrl;
+use wdt_protocol::{receiver, sender};
 
 /// Maximum memory for decoding one command, reading one URL or opening one stream, in bytes. The
 /// largest is a list of checkpoints, which is a few times as long in memory as on the wire.

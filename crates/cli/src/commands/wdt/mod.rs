@@ -18,7 +18,7 @@ use std::{
 };
 
 use parking_lot::Mutex;
-use regatta_transport_wdt::{self as transport_wdt, host::Host, status::Status, waker::Wakers};
+use wdt_protocol::{self as transport_wdt, host::Host, status::Status, waker::Wakers};
 
 use crate::{
     args::wdt::{WdtArgs, WdtCommand},
@@ -58,9 +58,11 @@ fn failed(message: &str, failure: transport_wdt::Failure) -> Failure {
             "give the sender the URL of this very receiver; if it has that one, the other end has a fault"
         }
         Status::FileWrite => {
-            "make room or a place for the file at the receiver, and start both ends again"
+            "make room or a place for the file at the receiver, or let it replace files with `--overwrite`, and start both ends again"
         }
-        Status::SourceRead => "make the file readable at the sender, and start both ends again",
+        Status::SourceRead => {
+            "make the file readable at the sender, or leave it out with `--exclude`, and start both ends again"
+        }
         Status::Abort | Status::Timeout | Status::NoProgress => "start both ends again",
         _ => "",
     };

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use rand::RngExt as _;
-use regatta_transport_wdt::{
+use wdt_protocol::{
     VERSION,
     crypto::{Cipher, Secret},
     files::{DirectoryOptions, DirectorySink},

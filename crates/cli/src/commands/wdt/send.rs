@@ -9,7 +9,7 @@ use std::{
 };
 
 use regatta_model::study::is_host_name;
-use regatta_transport_wdt::{
+use wdt_protocol::{
     files::{Listed, Selection, TreeSource, read_manifest},
     net,
     sender::{Options, RateLimit, Session},

@@ -235,12 +235,12 @@ impl Shared {
     }
 }
 
-/// Returns a function that adds the file's path to an error, and a remedy where one is known.
+/// Returns a function that adds the file's path to an error.
 fn about(path: &RelativePath) -> impl Fn(io::Error) -> io::Error {
     move |error| {
         let text = match error.kind() {
             io::ErrorKind::AlreadyExists => {
-                format!("`{path}` exists; receive with `--overwrite` to replace it")
+                format!("`{path}` exists and is not to be replaced")
             }
             _ => format!("cannot write `{path}`: {error}"),
         };

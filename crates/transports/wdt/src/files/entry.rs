@@ -139,7 +139,9 @@ impl Entries {
 
     /// Returns the files with their sequence ids, in their order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &Entry)> {
-        self.files.iter().map(|(sequence, entry)| (*sequence, entry))
+        self.files
+            .iter()
+            .map(|(sequence, entry)| (*sequence, entry))
     }
 
     /// Returns the lowest sequence id.

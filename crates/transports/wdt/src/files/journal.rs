@@ -134,11 +134,7 @@ fn number(bytes: &mut &[u8]) -> Option<u64> {
 
 /// Applies the record of this body to `files`; `None` for one that no version has written. `paths`
 /// has their sequence ids by path.
-fn apply(
-    mut body: &[u8],
-    files: &mut Files,
-    paths: &mut HashMap<RelativePath, u64>,
-) -> Option<()> {
+fn apply(mut body: &[u8], files: &mut Files, paths: &mut HashMap<RelativePath, u64>) -> Option<()> {
     let body = &mut body;
     let [kind] = take(body)?;
     let sequence = number(body)?;
@@ -151,8 +147,9 @@ fn apply(
             let kept = before.filter(|before| flags & KEEPS != 0 && before.path == path);
             let blocks = kept.map(|before| before.blocks).unwrap_or_default();
             // Of two files with one path the later one is valid.
-            let other = paths.insert(path.clone(), sequence);
-            if let Some(other) = other.filter(|other| *other != sequence) {
+            if let Some(other) = paths.insert(path.clone(), sequence)
+                && files.get(&other).is_some_and(|other| other.path == path)
+            {
                 files.remove(&other);
             }
             let replaces = flags & REPLACES != 0;
@@ -206,7 +203,7 @@ pub(super) fn open(root: &DirectoryHandle) -> io::Result<DirectoryHandle> {
     let directory = root.enter_or_make(DIRECTORY)?;
     directory.lock().map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => {
-            let busy = "another receiver with `--resume` uses this directory";
+            let busy = "another receiver that can be resumed uses this directory";
             io::Error::new(error.kind(), busy)
         }
         _ => error,

@@ -1,12 +1,6 @@
 //! Files that an earlier transfer has left, verified before they are held.
 
-use std::{
-    collections::HashSet,
-    ffi::CString,
-    io,
-    os::unix::ffi::OsStrExt as _,
-    path::Path,
-};
+use std::{collections::HashSet, ffi::CString, io, os::unix::ffi::OsStrExt as _, path::Path};
 
 use super::{
     directory::{Shared, State},
@@ -35,7 +29,9 @@ impl Shared {
         }
         for entry in std::fs::read_dir(path)? {
             let name = entry?.file_name();
-            let is_staged = name.to_str().is_some_and(|name| staged_names.contains(name));
+            let is_staged = name
+                .to_str()
+                .is_some_and(|name| staged_names.contains(name));
             if !is_staged && !journal::is_own(name.as_bytes()) {
                 self.staging.remove(&CString::new(name.as_bytes())?)?;
             }

@@ -5,12 +5,14 @@ use std::{ffi::CString, io, sync::Arc};
 use super::directory_handle::{DirectoryHandle, if_there};
 use crate::path::RelativePath;
 
+/// Path of a directory, and the directory; `None` for one that does not exist.
+type Known = (Box<[u8]>, Option<Arc<DirectoryHandle>>);
+
 /// Cache of the directory that was opened last below a root.
 #[derive(Debug)]
 pub(super) struct Parents {
     root: Arc<DirectoryHandle>,
-    /// Path of the directory, and the directory; `None` for one that does not exist.
-    last: Option<(Box<[u8]>, Option<Arc<DirectoryHandle>>)>,
+    last: Option<Known>,
 }
 
 impl Parents {

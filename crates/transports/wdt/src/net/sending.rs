@@ -275,7 +275,10 @@ impl<'a, S: Source> Thread<'a, S> {
                     let mut since = stuck.get_or_insert_with(|| Stuck::new(socket, now)).since;
                     if now >= since + timeout {
                         let progress = Stuck::new(socket, now);
-                        if stuck.replace(progress).is_none_or(|before| !before.moved(&progress)) {
+                        if stuck
+                            .replace(progress)
+                            .is_none_or(|before| !before.moved(&progress))
+                        {
                             return Err(io::ErrorKind::TimedOut.into());
                         }
                         since = now;

@@ -258,7 +258,9 @@ impl<S: Source> Session<S> {
             });
         }
         state.queue = Queue::of_plans(files, plans, self.options.block_bytes);
-        for held in chunks.iter().filter(|held| there.contains_key(&held.path)) {
+        let mut gone: Vec<_> = there.into_values().collect();
+        gone.sort_by_key(|held| &held.path);
+        for held in gone {
             let file = files.len() + state.gone.len();
             state.gone.push(held.path.clone());
             state.queue.add_gone(file, held.sequence);

@@ -13,7 +13,7 @@ use std::{
     thread,
 };
 
-use regatta_transport_wdt::{
+use wdt_protocol::{
     codec::{Allocation, FileHeader},
     files::{
         DirectoryOptions, DirectorySink, Glob, Selection, TreeError, TreeSource, read_manifest,
@@ -140,13 +140,19 @@ fn existing_files_are_replaced_only_with_overwrite() {
             .begin(&block(1, name, 3, 0, 3))
             .expect_err("it is there");
         assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
-        assert!(refused.to_string().contains("--overwrite"), "{refused}");
+        assert!(
+            refused.to_string().contains("not to be replaced"),
+            "{refused}"
+        );
     }
     // Also one that appears meanwhile.
     put(&refusing, &block(2, "late", 3, 0, 3), b"new").expect("free");
     fs::write(temp.path().join("late"), "other").expect("written");
     let refused = refusing.commit().expect_err("it is there now");
-    assert!(refused.to_string().contains("--overwrite"), "{refused}");
+    assert!(
+        refused.to_string().contains("not to be replaced"),
+        "{refused}"
+    );
     drop(refusing);
     assert_eq!(fs::read(temp.path().join("late")).expect("there"), b"other");
     assert_eq!(fs::read(&file).expect("there"), b"old");

@@ -6,6 +6,7 @@ mod files;
 mod memory;
 #[path = "../random/mod.rs"]
 mod random;
+mod readme;
 mod receiver;
 #[path = "../recorded/mod.rs"]
 mod recorded;

@@ -5,13 +5,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
-use regatta_transport_wdt::files::{DirectoryOptions, DirectorySink};
-use regatta_transport_wdt::path::RelativePath;
-use regatta_transport_wdt::status::Status;
-use regatta_transport_wdt::url::ConnectionUrl;
-use regatta_transport_wdt::{receiver, sender};
 use tempfile::TempDir;
+use wdt_protocol::crypto::{Cipher, Key, Secret};
+use wdt_protocol::files::{DirectoryOptions, DirectorySink};
+use wdt_protocol::path::RelativePath;
+use wdt_protocol::status::Status;
+use wdt_protocol::url::ConnectionUrl;
+use wdt_protocol::{receiver, sender};
 
 use crate::memory::{MemorySink, MemorySource};
 use crate::random::Random;

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::time::Duration;
 
-use regatta_transport_wdt::crypto::{Cipher, Secret};
-use regatta_transport_wdt::host::Host;
-use regatta_transport_wdt::net::{Listener, send};
-use regatta_transport_wdt::path::RelativePath;
-use regatta_transport_wdt::url::ConnectionUrl;
-use regatta_transport_wdt::{receiver, sender};
+use wdt_protocol::crypto::{Cipher, Secret};
+use wdt_protocol::host::Host;
+use wdt_protocol::net::{Listener, send};
+use wdt_protocol::path::RelativePath;
+use wdt_protocol::url::ConnectionUrl;
+use wdt_protocol::{receiver, sender};
 
 use crate::memory::{MemorySink, MemorySource};
 

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
-use regatta_transport_wdt::files::{DirectoryOptions, DirectorySink};
-use regatta_transport_wdt::path::RelativePath;
-use regatta_transport_wdt::url::ConnectionUrl;
-use regatta_transport_wdt::{receiver, sender};
+use wdt_protocol::crypto::{Cipher, Key, Secret};
+use wdt_protocol::files::{DirectoryOptions, DirectorySink};
+use wdt_protocol::path::RelativePath;
+use wdt_protocol::sink::Sink as _;
+use wdt_protocol::url::ConnectionUrl;
+use wdt_protocol::{receiver, sender};
 
 use crate::memory::{MemorySink, MemorySource};
 use crate::random::Random;
@@ -246,9 +247,14 @@ fn flipped(name: &str, stride: usize) {
         content[bit / 8] ^= 1 << (bit % 8);
         std::fs::write(damaged(copy.path()), content).expect("written");
         let outcome = transfer(copy.path(), &first, None, None, true);
-        outcome.received.unwrap_or_else(|failure| panic!("bit {bit}: {failure}"));
+        outcome
+            .received
+            .unwrap_or_else(|failure| panic!("bit {bit}: {failure}"));
         for (path, content) in &first {
-            assert!(read(&copy, &path.to_string()) == *content, "bit {bit}: `{path}`");
+            assert!(
+                read(&copy, &path.to_string()) == *content,
+                "bit {bit}: `{path}`"
+            );
         }
     }
 }

@@ -4,9 +4,9 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use regatta_transport_wdt::codec::{Checkpoint, Reply};
-use regatta_transport_wdt::sender;
-use regatta_transport_wdt::status::Status;
+use wdt_protocol::codec::{Checkpoint, Reply};
+use wdt_protocol::sender;
+use wdt_protocol::status::Status;
 
 use crate::memory::MemorySource;
 use crate::scripted::{abort, gcm, ms, path, url};

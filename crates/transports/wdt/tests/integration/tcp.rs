@@ -7,17 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use regatta_transport_wdt::codec::{Command, FileHeader, Settings};
-use regatta_transport_wdt::crypto::{Cipher, Secret};
-use regatta_transport_wdt::host::Host;
-use regatta_transport_wdt::net::{Listener, send};
-use regatta_transport_wdt::path::RelativePath;
-use regatta_transport_wdt::sink::Sink;
-use regatta_transport_wdt::source::{Source, SourceFile, SourceReader};
-use regatta_transport_wdt::status::Status;
-use regatta_transport_wdt::url::ConnectionUrl;
-use regatta_transport_wdt::{Failure, Report, receiver, sender};
 use socket2::{Domain, Socket, Type};
+use wdt_protocol::codec::{Command, FileHeader, Settings};
+use wdt_protocol::crypto::{Cipher, Secret};
+use wdt_protocol::host::Host;
+use wdt_protocol::net::{Listener, send};
+use wdt_protocol::path::RelativePath;
+use wdt_protocol::sink::Sink;
+use wdt_protocol::source::{Source, SourceFile, SourceReader};
+use wdt_protocol::status::Status;
+use wdt_protocol::url::ConnectionUrl;
+use wdt_protocol::{Failure, Report, receiver, sender};
 
 use crate::memory::{MemoryReader, MemorySink, MemorySource, MemoryWriter};
 
@@ -203,7 +203,10 @@ fn different_key_is_reported_at_both_ends() {
             (&Plain, &Plain),
         );
         let (sent, received) = (sent.unwrap_err(), received.unwrap_err());
-        assert_eq!((sent.status, received.status), (Status::Encryption, Status::Protocol));
+        assert_eq!(
+            (sent.status, received.status),
+            (Status::Encryption, Status::Protocol)
+        );
         for failure in [sent, received] {
             assert!(failure.detail.contains("another key"), "{failure}");
         }

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use regatta_transport_wdt::codec::{
+use wdt_protocol::codec::{
     Checkpoint, Command, Done, FileHeader, Reply, Settings, decode_frame, footer,
 };
-use regatta_transport_wdt::crypto::{Cipher, Secret};
-use regatta_transport_wdt::url::ConnectionUrl;
+use wdt_protocol::crypto::{Cipher, Secret};
+use wdt_protocol::url::ConnectionUrl;
 
 use crate::recorded::plain::Plain;
 use crate::recorded::{Direction, NAMES, Recorded, RecordedConnection, content};
@@ -199,7 +199,9 @@ fn recorded_resumptions_decode_without_a_remainder() {
         let name = entry.expect("an entry").file_name();
         let name = name.to_str().and_then(|name| name.strip_suffix(".json.gz"));
         let recorded = Recorded::load(name.expect("a recording"));
-        let (name, parse) = (&recorded.name, |url: &str| ConnectionUrl::parse(url).expect("a URL"));
+        let (name, parse) = (&recorded.name, |url: &str| {
+            ConnectionUrl::parse(url).expect("a URL")
+        });
         let url = parse(&recorded.url);
         assert_eq!(url.to_secret_string(), recorded.url, "{name}");
         let sender_secret = match &recorded.sender_url {

@@ -7,13 +7,13 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use regatta_transport_wdt::codec::{Command, Decoded, Reply};
-use regatta_transport_wdt::host::Host;
-use regatta_transport_wdt::net::{Listener, send};
-use regatta_transport_wdt::status::Status;
-use regatta_transport_wdt::url::ConnectionUrl;
-use regatta_transport_wdt::waker::Wakers;
-use regatta_transport_wdt::{Failure, Report, receiver, sender};
+use wdt_protocol::codec::{Command, Decoded, Reply};
+use wdt_protocol::host::Host;
+use wdt_protocol::net::{Listener, send};
+use wdt_protocol::status::Status;
+use wdt_protocol::url::ConnectionUrl;
+use wdt_protocol::waker::Wakers;
+use wdt_protocol::{Failure, Report, receiver, sender};
 
 use crate::memory::{MemorySink, MemorySource};
 use crate::scripted::{self, bytes, path, settings};

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use regatta_transport_wdt::codec::FileHeader;
-use regatta_transport_wdt::path::RelativePath;
-use regatta_transport_wdt::sink::{Sink, SinkWriter};
-use regatta_transport_wdt::source::{Source, SourceFile, SourceReader};
+use wdt_protocol::codec::FileHeader;
+use wdt_protocol::path::RelativePath;
+use wdt_protocol::sink::{Sink, SinkWriter};
+use wdt_protocol::source::{Source, SourceFile, SourceReader};
 
 /// Files in memory.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,7 @@
 //! One direction of a connection, decrypted and decoded.
 
-use regatta_transport_wdt::codec::{Decoded, Malformed};
-use regatta_transport_wdt::crypto::{Open, Secret};
+use wdt_protocol::codec::{Decoded, Malformed};
+use wdt_protocol::crypto::{Open, Secret};
 
 /// Plain bytes of one direction, decrypted as they are read.
 pub struct Plain {
@@ -46,6 +46,20 @@ impl Plain {
                     assert_eq!(length, bytes.len());
                     return Some(value);
                 }
+                Decoded::Needs(more) => bytes.extend(self.take(more)?),
+            }
+        }
+    }
+
+    /// Returns the next message, or `None` also for bytes that are none: an answer of one byte.
+    pub fn next_or_none<T>(
+        &mut self,
+        decode: impl Fn(&[u8]) -> Result<Decoded<T>, Malformed>,
+    ) -> Option<T> {
+        let mut bytes = Vec::new();
+        loop {
+            match decode(&bytes).ok()? {
+                Decoded::Whole { value, .. } => return Some(value),
                 Decoded::Needs(more) => bytes.extend(self.take(more)?),
             }
         }

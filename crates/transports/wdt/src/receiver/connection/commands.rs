@@ -143,7 +143,9 @@ impl<K: Sink> Connection<K> {
     fn not_admitted(&mut self, fault: &Fault, wire: &[u8], now: Duration) {
         let encrypts = self.session.url.secret.is_some();
         let (detail, is_sender) = match fault {
-            Fault::Wire(WireError::Crypto(CryptoError::Plaintext)) if wire.first() == Some(&b'S') => {
+            Fault::Wire(WireError::Crypto(CryptoError::Plaintext))
+                if wire.first() == Some(&b'S') =>
+            {
                 let detail = "the sender does not encrypt, which the connection URL asks for";
                 if self.is_ours(wire) {
                     self.disagree(Status::Encryption, detail);
@@ -210,12 +212,7 @@ impl<K: Sink> Connection<K> {
         })
     }
 
-    fn payload(
-        &mut self,
-        wire: &mut [u8],
-        at: &mut usize,
-        now: Duration,
-    ) -> Result<bool, Fault> {
+    fn payload(&mut self, wire: &mut [u8], at: &mut usize, now: Duration) -> Result<bool, Fault> {
         let State::Payload(arriving) = &mut self.state else {
             return Ok(false);
         };

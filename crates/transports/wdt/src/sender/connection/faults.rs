@@ -91,7 +91,7 @@ impl<S: Source> Connection<S> {
         let path = self.current_path();
         self.fail_source(format!(
             "`{path}` may be a mixture of old and new content ({error}): send it again once nothing \
-             writes to it, or leave it out with `--exclude`{held}"
+             writes to it, or leave it out{held}"
         ));
     }
 

@@ -65,7 +65,12 @@ fn unauthenticated_peers_cannot_end_or_delay_the_transfer() {
             other_id.clone(),
             Some(Status::Encryption),
         ),
-        ("a prologue without a cipher", None, b"e\x07\x10 and more".to_vec(), Some(Status::Encryption)),
+        (
+            "a prologue without a cipher",
+            None,
+            b"e\x07\x10 and more".to_vec(),
+            Some(Status::Encryption),
+        ),
         (
             "encrypted, another id",
             Some(gcm()),
@@ -124,10 +129,30 @@ fn disagreeing() -> Vec<(&'static str, Option<Secret>, Vec<u8>, Status)> {
     let complete = bytes(&[Command::Settings(settings()), file("a", 1, 100)]);
     let encrypted = |secret: &Secret| sealed(Some(secret), &complete);
     vec![
-        ("an encrypting sender", None, encrypted(&gcm()), Status::Protocol),
-        ("another key", Some(gcm()), encrypted(&other_key), Status::Protocol),
-        ("another cipher", Some(gcm()), encrypted(&other_cipher), Status::Protocol),
-        ("SETTINGS in clear", Some(gcm()), complete, Status::Encryption),
+        (
+            "an encrypting sender",
+            None,
+            encrypted(&gcm()),
+            Status::Protocol,
+        ),
+        (
+            "another key",
+            Some(gcm()),
+            encrypted(&other_key),
+            Status::Protocol,
+        ),
+        (
+            "another cipher",
+            Some(gcm()),
+            encrypted(&other_cipher),
+            Status::Protocol,
+        ),
+        (
+            "SETTINGS in clear",
+            Some(gcm()),
+            complete,
+            Status::Encryption,
+        ),
     ]
 }
 
@@ -142,7 +167,11 @@ fn a_disagreement_about_encryption_ends_a_receiver_that_waits() {
         while receiving.ports[0].step(receiving.now) != receiver::Step::End {
             receiving.ports[0].written();
         }
-        assert_eq!(receiving.session.finish().unwrap_err().status, status, "{what}");
+        assert_eq!(
+            receiving.session.finish().unwrap_err().status,
+            status,
+            "{what}"
+        );
     }
 }
 

@@ -7,13 +7,13 @@ use std::io::{self, ErrorKind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use regatta_transport_wdt::codec::{
+use wdt_protocol::codec::{
     Abort, Allocation, Checkpoint, Command, Decoded, Done, FileHeader, Reply, Settings, footer,
 };
-use regatta_transport_wdt::crypto::{Cipher, Key, Open, Seal, Secret};
-use regatta_transport_wdt::sink::Sink;
-use regatta_transport_wdt::status::Status;
-use regatta_transport_wdt::{Failure, receiver};
+use wdt_protocol::crypto::{Cipher, Key, Open, Seal, Secret};
+use wdt_protocol::sink::Sink;
+use wdt_protocol::status::Status;
+use wdt_protocol::{Failure, receiver};
 
 use crate::memory::{MemorySink, MemoryWriter};
 use crate::scripted::{abort, bytes, done, file, gcm, ms, path, settings, url};

@@ -9,8 +9,8 @@ mod player;
 mod receiver;
 mod sender;
 
-use regatta_transport_wdt::codec::{FileChunks, Reply, decode_frame};
-use regatta_transport_wdt::crypto::Secret;
+use wdt_protocol::codec::{FileChunks, Reply, decode_frame};
+use wdt_protocol::crypto::{PROLOGUE, Secret};
 
 use crate::recorded::plain::Plain;
 use crate::recorded::{changed_content, content};
@@ -22,8 +22,10 @@ enum Said {
     List(Vec<FileChunks>),
 }
 
-/// Returns the messages of a receiver, up to the last that is complete.
+/// Returns the messages of a receiver, up to the last that is complete. One that cannot read its sender answers in
+/// clear.
 fn said(wire: &[u8], secret: Option<&Secret>) -> Vec<Said> {
+    let secret = secret.filter(|_| wire.first() == Some(&PROLOGUE));
     let mut plain = Plain::new(wire.to_vec(), secret);
     let mut said = Vec::new();
     while let Some(reply) = plain.next(Reply::decode) {

@@ -5,18 +5,19 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use regatta_transport_wdt::codec::Reply;
-use regatta_transport_wdt::crypto::Secret;
-use regatta_transport_wdt::receiver::{Connection, Options, Session, Step};
-use regatta_transport_wdt::sink::Sink;
-use regatta_transport_wdt::url::ConnectionUrl;
-use regatta_transport_wdt::{Failure, Report};
+use wdt_protocol::codec::{Command, Reply};
+use wdt_protocol::crypto::{PROLOGUE, Secret};
+use wdt_protocol::receiver::{Connection, Options, Session, Step};
+use wdt_protocol::sink::Sink;
+use wdt_protocol::url::ConnectionUrl;
+use wdt_protocol::{Failure, Report};
 
 use super::{Said, said, significant};
+use crate::recorded::plain::Plain;
 use crate::recorded::{Direction, Recorded, RecordedConnection};
 use crate::scripted::ms;
 
-const TICK: Duration = ms(10);
+const TICK: Duration = ms(1);
 const LONGEST: Duration = Duration::from_secs(120);
 
 /// Result of a played session.
@@ -36,6 +37,8 @@ struct Port<'a, K: Sink> {
     connection: Connection<K>,
     recorded: VecDeque<&'a RecordedConnection>,
     open: Option<Open<'a>>,
+    /// Whether events have times; without them, their order counts.
+    is_timed: bool,
     is_killed: bool,
     has_ended: bool,
 }
@@ -47,9 +50,86 @@ struct Open<'a> {
     next: usize,
     /// Our bytes so far.
     answered: Vec<u8>,
+    /// Bytes of events that have happened, and were not delivered.
+    pending: Vec<u8>,
+    /// Bytes delivered so far.
+    delivered: usize,
+    gates: VecDeque<(usize, Gate)>,
+}
+
+/// Message of the receiver without which the sender cannot have sent what follows. Which of two events at one
+/// millisecond was first, a recording does not say.
+#[derive(Clone, Copy)]
+enum Gate {
+    /// The list of files, or ACK in its place.
+    List,
+    Done,
+}
+
+impl Gate {
+    fn is_open(self, said: &[Said]) -> bool {
+        said.iter().any(|said| match self {
+            Gate::List => matches!(said, Said::List(_) | Said::Reply(Reply::Ack)),
+            Gate::Done => *said == Said::Reply(Reply::Done),
+        })
+    }
+}
+
+/// Returns the gates of a sender's bytes, by their offsets; none for bytes under another key.
+fn gates(recorded: &RecordedConnection, secret: Option<&Secret>) -> VecDeque<(usize, Gate)> {
+    let wire = recorded.stream(Direction::S2r);
+    let length = wire.len();
+    let is_sealed = wire.first() == Some(&PROLOGUE);
+    let mut gates = VecDeque::new();
+    let has_answers = !recorded.stream(Direction::R2s).is_empty();
+    if is_sealed != secret.is_some() || !has_answers {
+        return gates;
+    }
+    let mut plain = Plain::new(wire, secret);
+    while let Some(command) = plain.next_or_none(Command::decode) {
+        let gate = match command {
+            Command::Settings(settings) if settings.request_chunks => Gate::List,
+            Command::Done(_) => Gate::Done,
+            Command::File(header) if plain.take(header.length as usize).is_none() => break,
+            _ => continue,
+        };
+        gates.push_back((length - plain.left(), gate));
+    }
+    gates
 }
 
 impl Open<'_> {
+    /// Takes the events that have happened by now.
+    fn arrive(&mut self, is_timed: bool, secret: Option<&Secret>, now_ms: u64) {
+        while let Some(event) = self.recorded.events.get(self.next) {
+            if event.dir == Direction::S2r {
+                let is_early = event.ms > now_ms || !is_timed && !self.may_go_on(secret);
+                if is_early || !is_timed && !self.pending.is_empty() {
+                    return;
+                }
+                self.pending.extend(event.bytes());
+            }
+            self.next += 1;
+        }
+    }
+
+    /// Takes the bytes up to the first gate that is not open.
+    fn deliverable(&mut self, secret: Option<&Secret>) -> Vec<u8> {
+        let said = significant(&self.answered, secret);
+        while self
+            .gates
+            .pop_front_if(|(_, gate)| gate.is_open(&said))
+            .is_some()
+        {}
+        let room = self
+            .gates
+            .front()
+            .map_or(usize::MAX, |(at, _)| at - self.delivered);
+        let bytes: Vec<u8> = self.pending.drain(..room.min(self.pending.len())).collect();
+        self.delivered += bytes.len();
+        bytes
+    }
+
     /// Whether our receiver has sent what the recorded one had sent before its sender went on.
     fn may_go_on(&self, secret: Option<&Secret>) -> bool {
         let events = self.recorded.events[..self.next].iter();
@@ -62,18 +142,31 @@ impl Open<'_> {
 impl<K: Sink> Port<'_, K> {
     /// Takes steps until there is nothing to do before the clock advances. `since` is the time of the
     /// first connection.
-    fn turn(&mut self, secret: Option<&Secret>, now: Duration, since: Duration, played: &mut Played) {
+    fn turn(
+        &mut self,
+        secret: Option<&Secret>,
+        now: Duration,
+        since: Duration,
+        played: &mut Played,
+    ) {
         while !self.has_ended {
             let recorded_ms = u64::try_from((now - since).as_millis()).expect("a short test");
             match self.connection.step(now) {
                 Step::Accept(_) => {
-                    let Some(next) = self.recorded.pop_front_if(|next| next.ms <= recorded_ms) else {
+                    let Some(next) = self.recorded.pop_front_if(|next| next.ms <= recorded_ms)
+                    else {
                         return;
                     };
                     self.open = Some(Open {
                         recorded: next,
                         next: 0,
                         answered: Vec::new(),
+                        pending: Vec::new(),
+                        delivered: 0,
+                        gates: match self.is_timed {
+                            true => gates(next, secret),
+                            false => VecDeque::new(),
+                        },
                     });
                     self.connection.accepted(now);
                 }
@@ -84,20 +177,20 @@ impl<K: Sink> Port<'_, K> {
                 }
                 Step::Read(_) => {
                     let open = self.open.as_mut().expect("open");
-                    match open.recorded.events.get(open.next) {
-                        Some(event) if event.dir == Direction::R2s => open.next += 1,
-                        Some(event) => {
-                            if event.ms > recorded_ms || !open.may_go_on(secret) {
-                                return;
-                            }
-                            open.next += 1;
-                            self.connection.received(&mut event.bytes(), now);
-                        }
-                        None if self.is_killed && self.recorded.is_empty() => {
-                            self.has_ended = true;
-                            self.closed(secret, played);
-                        }
-                        None => self.connection.read_failed(&ErrorKind::UnexpectedEof.into(), now),
+                    open.arrive(self.is_timed, secret, recorded_ms);
+                    let mut bytes = open.deliverable(secret);
+                    if !bytes.is_empty() {
+                        self.connection.received(&mut bytes, now);
+                        continue;
+                    }
+                    if open.next < open.recorded.events.len() || !open.pending.is_empty() {
+                        return;
+                    }
+                    if self.is_killed && self.recorded.is_empty() {
+                        self.has_ended = true;
+                        self.closed(secret, played);
+                    } else {
+                        (self.connection).read_failed(&ErrorKind::UnexpectedEof.into(), now);
                     }
                 }
                 Step::Wait(_) => return,
@@ -114,7 +207,8 @@ impl<K: Sink> Port<'_, K> {
         let theirs = open.recorded.stream(Direction::R2s);
         let heartbeats = |wire: &[u8]| {
             let said = said(wire, secret).into_iter();
-            said.filter(|said| *said == Said::Reply(Reply::Heartbeat)).count()
+            said.filter(|said| *said == Said::Reply(Reply::Heartbeat))
+                .count()
         };
         played.heartbeats.0 += heartbeats(&open.answered);
         played.heartbeats.1 += heartbeats(&theirs);
@@ -138,6 +232,7 @@ pub fn play<K: Sink>(recorded: &Recorded, sink: K, late: Duration) -> Played {
                 .filter(|connection| connection.port == *port)
                 .collect(),
             open: None,
+            is_timed: recorded.name.starts_with('r'),
             is_killed,
             has_ended: false,
         })

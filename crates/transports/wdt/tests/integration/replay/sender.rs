@@ -1,15 +1,15 @@
 //! The recorded receiver against our sender.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use regatta_transport_wdt::codec::{Command, Reply};
-use regatta_transport_wdt::crypto::Secret;
-use regatta_transport_wdt::path::RelativePath;
-use regatta_transport_wdt::sender::{Connection, Options, Session, Step};
-use regatta_transport_wdt::url::ConnectionUrl;
+use wdt_protocol::codec::{Command, Reply};
+use wdt_protocol::crypto::Secret;
+use wdt_protocol::path::RelativePath;
+use wdt_protocol::sender::{Connection, Options, Session, Step};
+use wdt_protocol::url::ConnectionUrl;
 
 use super::{Said, recordings, sent_content, significant};
 use crate::memory::MemorySource;
@@ -67,8 +67,8 @@ impl Port<'_> {
                 }
                 Step::Read(_) => {
                     let (connection, next, _) = self.open.as_mut().expect("open");
-                    let mut answers = (connection.events.iter())
-                        .filter(|event| event.dir == Direction::R2s);
+                    let mut answers =
+                        (connection.events.iter()).filter(|event| event.dir == Direction::R2s);
                     let answer = answers.nth(*next);
                     *next += 1;
                     match answer {
@@ -123,11 +123,16 @@ fn by_number(recorded: &Recorded, secret: Option<&Secret>) -> MemorySource {
             }
         }
     }
+    // Files that were not sent any more had the numbers in between.
+    let known: BTreeSet<u64> = numbers.values().copied().collect();
+    let first = known.first().copied().unwrap_or(0);
+    let mut others = (first..).filter(|number| !known.contains(number));
     let mut files: Vec<_> = (recorded.files.iter())
         .map(|file| {
             let path = RelativePath::new(file.path.as_bytes()).expect("a path");
             let content = sent_content(&recorded.name, &file.path, 0, file.size as usize);
-            (numbers.get(&path).copied(), path, content)
+            let number = numbers.get(&path).copied().or_else(|| others.next());
+            (number, path, content)
         })
         .collect();
     files.sort();
@@ -187,7 +192,10 @@ fn replayed(name: &str, exits: &[u8]) {
     let is_later = |port: &Port<'_>| {
         let mut connections = port.recorded.iter();
         let was_cut = connections.any(|connection| connection.was_cut());
-        (!was_cut, port.recorded.front().map(|connection| connection.ms))
+        (
+            !was_cut,
+            port.recorded.front().map(|connection| connection.ms),
+        )
     };
     ports.sort_by_key(is_later);
     let mut now = Duration::ZERO;
@@ -199,7 +207,10 @@ fn replayed(name: &str, exits: &[u8]) {
         assert!(now < LONGEST, "{name} hangs");
     }
     let outcome = session.finish();
-    let exit = outcome.as_ref().err().map_or(0, |failure| failure.status.code());
+    let exit = outcome
+        .as_ref()
+        .err()
+        .map_or(0, |failure| failure.status.code());
     assert!(exits.contains(&exit), "{name}: {outcome:?}");
     if ports.len() > 1 || name == "08-wrong-id" {
         return;
@@ -207,7 +218,10 @@ fn replayed(name: &str, exits: &[u8]) {
     assert_eq!(ports[0].sent.len(), recorded.connections.len(), "{name}");
     for (connection, sent) in &ports[0].sent {
         let theirs = connection.stream(Direction::S2r);
-        let (ours, theirs) = (commands(name, sent, secret), commands(name, &theirs, secret));
+        let (ours, theirs) = (
+            commands(name, sent, secret),
+            commands(name, &theirs, secret),
+        );
         assert_eq!(ours, theirs, "{name}");
     }
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use regatta_transport_wdt::codec::{Abort, Allocation, Command, Done, FileHeader, Reply, Settings};
-use regatta_transport_wdt::crypto::{Cipher, Key, Secret};
-use regatta_transport_wdt::path::RelativePath;
-use regatta_transport_wdt::status::Status;
-use regatta_transport_wdt::url::ConnectionUrl;
+use wdt_protocol::codec::{Abort, Allocation, Command, Done, FileHeader, Reply, Settings};
+use wdt_protocol::crypto::{Cipher, Key, Secret};
+use wdt_protocol::path::RelativePath;
+use wdt_protocol::status::Status;
+use wdt_protocol::url::ConnectionUrl;
 
 pub const fn ms(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds)

@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use crate::memory::{MemorySink, MemorySource};
 use pipe::Pipe;
-use regatta_transport_wdt::codec::{FileChunks, FileHeader};
-use regatta_transport_wdt::files::DirectorySink;
-use regatta_transport_wdt::sink::{Sink, SinkWriter};
-use regatta_transport_wdt::url::ConnectionUrl;
-use regatta_transport_wdt::{Failure, Report, receiver, sender};
+use wdt_protocol::codec::{FileChunks, FileHeader};
+use wdt_protocol::files::DirectorySink;
+use wdt_protocol::sink::{Sink, SinkWriter};
+use wdt_protocol::url::ConnectionUrl;
+use wdt_protocol::{Failure, Report, receiver, sender};
 
 use crate::random::Random;
 
