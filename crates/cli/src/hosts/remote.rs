@@ -293,7 +293,8 @@ pub fn receive(
     let mut host = HostsFile::read_or_new(hosts_file)?.host(name)?;
     host.become_command.clear();
     let named = vec![(name.to_owned(), host)];
-    let mut opened = open_all(named, &own_executable()?, &StopRequest::default())?;
+    let (executable, stop) = (own_executable()?, StopRequest::default());
+    let mut opened = open_all(named, &executable, &stop)?;
     let opened = opened.next().expect("one for the host")?;
     let seen = opened.addresses.map(|[_, server]| server);
     // That of the path between the hosts need not be reached from here.

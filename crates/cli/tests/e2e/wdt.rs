@@ -349,7 +349,11 @@ fn a_second_transfer_with_resumption_sends_what_is_new() {
     make_tree(&bench);
     fs::remove_file(bench.path("source/link")).expect("removed");
     // The files that are named in each session.
-    for expected in ["received 3 files, 3.5", "received 1 file, 4", "received 0 files, 0"] {
+    for expected in [
+        "received 3 files, 3.5",
+        "received 1 file, 4",
+        "received 0 files, 0",
+    ] {
         let receiver = Receiver::start(&bench, &["--ports", "2", "--resume"]);
         let sender = finish(start(&bench, &["send", "source", &receiver.url]));
         let receiver = receiver.end();

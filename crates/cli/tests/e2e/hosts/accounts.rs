@@ -120,7 +120,9 @@ fn files_are_received_with_the_rights_of_the_account_and_not_of_sudo() {
     lab.bench.write("file", "content");
     let send = |to: &str| lab.run(&["wdt", "send", "file", to, "--no-progress"]);
     succeeds(&send("a:incoming"));
-    let owner = fs::metadata(lab.home("a").join("incoming/file")).expect("a file").uid();
+    let owner = fs::metadata(lab.home("a").join("incoming/file"))
+        .expect("a file")
+        .uid();
     let home = fs::metadata(lab.home("a")).expect("a directory").uid();
     assert!(owner != 0 && owner == home, "{owner}, not {home}");
     for to in ["a:../../../../root/x", "a:/usr/x"] {
