@@ -15,8 +15,8 @@ use regatta_transport::{
     Abort, ProtocolSample, StatisticsSource, Stop, TransportError, transfer::Connections,
 };
 use regatta_transport_tcp::parts::{self, Settings};
-use wdt_protocol::{host::Host, waker::Wakers};
 use socket2::SockRef;
+use wdt_protocol::{host::Host, waker::Wakers};
 
 /// Host of a transfer under way.
 pub(crate) struct TrialHost<'a> {

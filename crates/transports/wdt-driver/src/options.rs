@@ -3,8 +3,8 @@
 use regatta_model::Bytes;
 use regatta_transport::{driver_options, options::Choice};
 use regatta_transport_tcp::parts::SocketOptions;
-use wdt_protocol::crypto::Cipher;
 use strum::{EnumString, VariantNames};
+use wdt_protocol::crypto::Cipher;
 
 driver_options! {
     /// Options of `wdt`, whose defaults are those of the reference.
