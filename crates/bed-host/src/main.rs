@@ -50,8 +50,8 @@ fn main() -> ExitCode {
     match std::env::args().nth(1).as_deref() {
         Some(path_daemon::COMMAND) => path_daemon::main(),
         Some("agent") => agent(),
-        Some(session::SERVER_COMMAND) => session::server_main(std::env::args().nth(2).as_deref()),
-        Some(session::GUARD_COMMAND) => session::guard_main(std::env::args().nth(2).as_deref()),
+        Some(session::SERVER_COMMAND) => session::server_main(std::env::args().skip(2)),
+        Some(session::GUARD_COMMAND) => session::guard_main(std::env::args().skip(2)),
         Some(path_daemon::INTERFACE_GUARD_COMMAND) => path_daemon::interface_guard_main(),
         Some("check") => controller::check(),
         Some("hold") => controller::hold(),

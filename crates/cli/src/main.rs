@@ -117,9 +117,9 @@ fn hidden(command: &OsStr) -> Option<fn() -> ExitCode> {
         regatta_bed::SECOND_GUEST_COMMAND => regatta_bed::second_guest_main,
         session::SERVER_COMMAND => || {
             regatta_ssh::tidy_cache();
-            session::server_main(std::env::args().nth(2).as_deref())
+            session::server_main(std::env::args().skip(2))
         },
-        session::GUARD_COMMAND => || session::guard_main(std::env::args().nth(2).as_deref()),
+        session::GUARD_COMMAND => || session::guard_main(std::env::args().skip(2)),
         path_daemon::INTERFACE_GUARD_COMMAND => path_daemon::interface_guard_main,
         regatta_ssh::FILES_COMMAND => || {
             let mut arguments = std::env::args().skip(2);

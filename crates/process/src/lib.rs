@@ -21,5 +21,7 @@ pub use own::{become_subreaper, die_with_parent, set_name};
 pub use problem::{exit_code, in_one_line, is_limited, limit_hint, problem};
 pub use start::{Executable, Preparation};
 pub use stop::{OnStop, StopRequest};
-pub use tree::{children, descendants, kill_descendants, kill_descendants_but, marked, walk};
+pub use tree::{
+    ancestors, children, descendants, kill_descendants, kill_descendants_but, marked, walk,
+};
 pub use wait::{await_end, descriptor, end_within, ended_within, on_end, readable, wait_and_reap};

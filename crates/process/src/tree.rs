@@ -84,6 +84,18 @@ pub fn walk(root: i32, at_most: usize, mut children_of: impl FnMut(i32) -> Vec<i
     found
 }
 
+/// Returns the processes above `process`, its parent first.
+#[must_use]
+pub fn ancestors(process: i32) -> Vec<i32> {
+    let parent = |process: i32| {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+        parent_in(&stat).filter(|parent| *parent > 0)
+    };
+    walk(process, usize::MAX, |process| {
+        parent(process).into_iter().collect()
+    })
+}
+
 /// Returns the children of all threads of a process, from the kernel's own lists, which is cheaper than
 /// [`descendants`]. A kernel without `CONFIG_PROC_CHILDREN` has no lists; then the parent of every process is read.
 #[must_use]

@@ -72,16 +72,18 @@ impl AgentFile {
         );
         let compressed = cache.join(format!("{key}.gz"));
         let digest_file = cache.join(format!("{key}.sha256"));
-        if let (Ok(known), Ok(found)) =
-            (fs::read_to_string(&digest_file), fs::metadata(&compressed))
-            && let Some((digest, compressed_digest)) = known.split_once(' ')
+        // One that was damaged since is made again.
+        if let (Ok(known), Ok(content)) = (fs::read_to_string(&digest_file), fs::read(&compressed))
+            && let [digest, compressed_digest, _] = known.split(' ').collect::<Vec<_>>()[..]
+            && known == entry(digest, compressed_digest)
+            && digest_of(&content, stop).map_err(failed("read", &compressed))? == compressed_digest
         {
             mark_used(&compressed);
             return Ok(Self {
                 digest: digest.to_owned(),
                 compressed,
                 compressed_digest: compressed_digest.to_owned(),
-                compressed_bytes: found.len(),
+                compressed_bytes: content.len() as u64,
             });
         }
         let temporary = cache.join(format!("{key}.{}", std::process::id()));
@@ -91,8 +93,7 @@ impl AgentFile {
         let compressed_digest = digest_of(&content, stop).map_err(failed("read", executable))?;
         write_atomically(&compressed, &content)?;
         // Written last: it marks the entry as complete.
-        let digests = format!("{digest} {compressed_digest}");
-        write_atomically(&digest_file, digests.as_bytes())?;
+        write_atomically(&digest_file, entry(&digest, &compressed_digest).as_bytes())?;
         prune(cache, |path| fs::remove_file(path));
         Ok(Self {
             digest,
@@ -141,6 +142,12 @@ impl AgentFile {
     }
 }
 
+/// Returns the entry of the digests of a file: both, and their own digest.
+fn entry(digest: &str, compressed_digest: &str) -> String {
+    let digests = format!("{digest} {compressed_digest}");
+    format!("{digests} {}", hexadecimal(&Sha256::digest(&digests)))
+}
+
 fn check_stop(stop: &StopRequest) -> io::Result<()> {
     match stop.is_requested() {
         true => Err(io::Error::other("stopped by the user")),
@@ -176,15 +183,14 @@ fn write_atomically(path: &Path, content: &[u8]) -> Result<(), AgentFileError> {
         .map_err(failed("write", path))
 }
 
-/// Marks this program as used, if it was sent to this host. Removes from its cache the file from which it was unpacked and
-/// files that were not used for a long time. Errors are ignored.
+/// Marks this program as used, if it was sent to this host. Removes from its cache files that were not used for a long
+/// time. Errors are ignored.
 pub fn tidy_cache() {
     if let Ok(executable) = std::env::current_exe()
         && let Some(cache) = executable.parent()
         && cache.ends_with(HOST_CACHE)
     {
         mark_used(&executable);
-        let _ = fs::remove_file(executable.with_extension("part"));
         prune(cache, |path| fs::remove_file(path));
     }
 }
@@ -216,8 +222,39 @@ mod tests {
         );
         let again = AgentFile::prepare(&program, &cache, &stop).unwrap();
         assert_eq!(again.compressed, first.compressed);
+        let written = || fs::metadata(&first.compressed).unwrap().ino();
+        let kept = written();
+        AgentFile::prepare(&program, &cache, &stop).unwrap();
+        assert_eq!(written(), kept);
         fs::write(&program, "#!/bin/sh\nexit 1\n").unwrap();
         let other = AgentFile::prepare(&program, &cache, &stop).unwrap();
         assert_ne!(other.digest, first.digest);
+    }
+
+    #[test]
+    fn a_damaged_copy_is_made_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let program = directory.path().join("program");
+        let cache = directory.path().join("cache");
+        let stop = StopRequest::default();
+        fs::write(&program, "#!/bin/sh\n").unwrap();
+        let first = AgentFile::prepare(&program, &cache, &stop).unwrap();
+        let whole = fs::read(&first.compressed).unwrap();
+        let digests = first.compressed.with_extension("sha256");
+        let mut flipped = whole.clone();
+        flipped[whole.len() / 2] ^= 1;
+        for damaged in [&whole[..whole.len() / 2], &flipped, &[]] {
+            fs::write(&first.compressed, damaged).unwrap();
+            let again = AgentFile::prepare(&program, &cache, &stop).unwrap();
+            assert_eq!(fs::read(&again.compressed).unwrap(), whole);
+            assert_eq!(again.compressed_bytes, whole.len() as u64);
+        }
+        let known = fs::read_to_string(&digests).unwrap();
+        let other = known.replacen(&first.digest[..1], "x", 1);
+        for damaged in [&known[..10], &other] {
+            fs::write(&digests, damaged).unwrap();
+            let again = AgentFile::prepare(&program, &cache, &stop).unwrap();
+            assert_eq!(again.digest, first.digest);
+        }
     }
 }

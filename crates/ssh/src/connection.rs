@@ -29,8 +29,12 @@ const PIPE_BYTES: usize = 4096;
 /// Prefix of the script's lines.
 const LINE_PREFIX: &str = "regatta-host";
 
-/// First argument of the server on the host.
+/// First arguments of the server on the host, and of the guard of its start.
 const SERVER_COMMAND: &str = "host-server";
+const GUARD_COMMAND: &str = "host-guard";
+
+/// Time after which a server that has no guard of its own is killed on its host: longer than its controller waits.
+const START_LIMIT: Duration = Duration::from_secs(35);
 
 /// Host as `ssh` reaches it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -104,9 +108,11 @@ impl Destination {
 
     /// Returns the script that takes the file if need be and becomes the server.
     ///
-    /// A part that has arrived is kept if the connection ends before. The digest, of what was sent, and unpacking wait for the
-    /// whole file: pipes between them cost a slow host more processor time than the work itself, and so does each program
-    /// that a shorter script does without. What remains is left to the file itself, see [`crate::tidy_cache`].
+    /// A file there is used if it has its digest, and is replaced otherwise. A part that has arrived is kept if the connection
+    /// ends before; it has the name of the host, whose home other hosts may share, and the number of the script's process,
+    /// so that scripts at the same time have a part each and take none that is being written. The digest, of what was sent,
+    /// and unpacking wait for the whole file: pipes between them cost a slow host more processor time than the work itself.
+    /// Files that are used no more are left to [`crate::tidy_cache`].
     fn script(&self, file: &AgentFile, silence: &str) -> String {
         let AgentFile {
             digest,
@@ -114,33 +120,48 @@ impl Destination {
             compressed_bytes,
             ..
         } = file;
-        let become_prefix = self.become_prefix();
         let hello = format!(
             r#"printf "\n{LINE_PREFIX} runs as %s\n{LINE_PREFIX} is %s %s\n" $$ "$(uname -sm)" "$SSH_CONNECTION""#
         );
         if let Some(agent) = &self.agent {
             let agent = agent.display();
-            return format!(r#"{hello}; exec {become_prefix}"{agent}" {SERVER_COMMAND} {silence}"#);
+            let server = self.server(&format!(r#""{agent}""#), silence);
+            return format!("{hello}; {server}");
         }
         let steps = [
             format!(
-                r#"d=${{XDG_CACHE_HOME:-$HOME/.cache}}/{HOST_CACHE}; f=$d/{digest}; p=$f.part; {hello}"#
+                r#"d=${{XDG_CACHE_HOME:-$HOME/.cache}}/{HOST_CACHE}; f=$d/{digest}; {hello}"#
             ),
-            r#"if [ ! -x "$f" ]"#.to_owned(),
+            r#"s=$({ sha256sum <"$f"; } 2>/dev/null)"#.to_owned(),
+            format!(r#"if [ "${{s%% *}}" != {digest} ] || [ ! -x "$f" ]"#),
             format!(
-                r#"then umask 077; failed() {{ echo "{LINE_PREFIX} failed $1"; exit 1; }}; mkdir -p "$d" && : >>"$p" || failed directory"#
+                r#"then umask 077; failed() {{ echo "{LINE_PREFIX} failed $1"; exit 1; }}; h=$f.$(uname -n); p=$h.$$.part; mkdir -p "$d" && : >"$p" || failed directory"#
             ),
+            // The part of a process that has ended.
+            r#"for q in "$h".*.part; do n=${q%.part}; [ -s "$q" ] && ! kill -0 "${n##*.}" 2>/dev/null && mv -f "$q" "$p" && break; done"#.to_owned(),
             r#"n=0; [ ! -s "$p" ] || n=$(wc -c <"$p")"#.to_owned(),
-            format!(r"echo {LINE_PREFIX} needs $n; read -r n || exit 1"),
+            format!(
+                r#"echo {LINE_PREFIX} needs $n; read -r n || {{ [ -s "$p" ] || rm -f "$p"; exit 1; }}"#
+            ),
             r#"head -c "$n" >>"$p" || failed space; s=$(sha256sum <"$p")"#.to_owned(),
             format!(
                 r#"[ "${{s%% *}}" = "{compressed_digest}" ] || {{ [ $(wc -c <"$p") -lt {compressed_bytes} ] || rm -f "$p"; echo "the file arrived damaged" >&2; failed digest; }}"#
             ),
             r#"gzip -dc <"$p" >"$f.$$" || { rm -f "$f.$$"; failed space; }"#.to_owned(),
-            r#"chmod 700 "$f.$$" && mv -f "$f.$$" "$f" || failed directory; fi"#.to_owned(),
-            format!(r#"exec {become_prefix}"$f" {SERVER_COMMAND} {silence}"#),
+            r#"chmod 700 "$f.$$" && mv -f "$f.$$" "$f" || failed directory; rm -f "$p"; fi"#.to_owned(),
+            self.server(r#""$f""#, silence),
         ];
         steps.join("; ")
+    }
+
+    /// Returns the end of the script, which becomes the server. Before, a guard of its start is there: a server that is
+    /// stopped before it has a guard of its own cannot end itself, and its controller may be gone.
+    fn server(&self, program: &str, silence: &str) -> String {
+        let become_prefix = self.become_prefix();
+        let limit = START_LIMIT.as_millis();
+        format!(
+            "{program} {GUARD_COMMAND} {limit} $$ {become_prefix}</dev/null >/dev/null 2>&1 & exec {become_prefix}{program} {SERVER_COMMAND} {silence} $!"
+        )
     }
 }
 

@@ -12,6 +12,7 @@ use std::{
     },
 };
 
+use regatta_model::shell::{quoted, quoted_word};
 use zeroize::Zeroizing;
 
 use crate::{
@@ -142,12 +143,14 @@ impl KeyError {
     pub fn hint(&self, name: &str) -> String {
         match self {
             Self::OldSsh { .. } => {
-                format!("run what `regatta hosts script {name}` prints on the host, then add it again")
+                format!(
+                    "run what `regatta hosts script {name}` prints on the host, then add it again"
+                )
             }
-            Self::ChangedHostKey { .. } => {
-                "make sure that it is the host, remove its old key with `ssh-keygen -R HOST`, and add it again"
-                    .to_owned()
-            }
+            Self::ChangedHostKey { message } => format!(
+                "make sure that it is the host, remove its old key with `{}`, and add it again",
+                old_key_removal(message).unwrap_or_else(|| "ssh-keygen -R HOST".to_owned())
+            ),
             Self::UnknownHostKey { found } => format!(
                 "make sure that it is the host's and give `--fingerprint {found}`, or take it as it is with `--accept-new`"
             ),
@@ -155,7 +158,9 @@ impl KeyError {
                 format!("make sure that it is the host; then give `--fingerprint {found}`")
             }
             Self::Refused { .. } => {
-                format!("give the password again, or run what `regatta hosts script {name}` prints on the host")
+                format!(
+                    "give the password again, or run what `regatta hosts script {name}` prints on the host"
+                )
             }
             Self::KeyRefused { writable } if writable.is_empty() => {
                 "look into the log of `sshd` there; `PubkeyAuthentication` may be off".to_owned()
@@ -171,6 +176,31 @@ impl KeyError {
     }
 }
 
+/// Returns the command that removes the old key of a host whose key has changed, from the message of `ssh` about it: the
+/// command in it, which not every build of OpenSSH writes, or one for the file and the host that it names.
+#[must_use]
+pub fn old_key_removal(message: &str) -> Option<String> {
+    let after = |words: &str| message.split_once(words).map(|(_, rest)| rest);
+    let line = |text: &str| {
+        text.split(['\n', ';'])
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    };
+    if let Some(arguments) = after("ssh-keygen -f ") {
+        return Some(format!("ssh-keygen -f {}", line(arguments)));
+    }
+    let (host, _) = after("Host key for ")?.split_once(" has changed")?;
+    let offending = line(after("Offending ")?);
+    let (file, _) = offending.split_once(" key in ")?.1.rsplit_once(':')?;
+    Some(format!(
+        "ssh-keygen -f {} -R {}",
+        quoted(Path::new(file)),
+        quoted_word(host)
+    ))
+}
+
 fn failed(step: &'static str) -> impl FnOnce(io::Error) -> KeyError {
     move |source| KeyError::Io { step, source }
 }
@@ -183,6 +213,8 @@ pub trait Prompter {
     fn secret(&mut self, prompt: &str, is_of_host: bool) -> Option<Zeroizing<String>>;
     /// Whether the user confirms the host's key, which `prompt` shows.
     fn confirms(&mut self, prompt: &str) -> bool;
+    /// Most passwords of an account on the host, one after another, if the host refuses them.
+    fn attempts(&self) -> u32;
 }
 
 /// Acceptance of a host whose key is not known yet.
@@ -312,7 +344,8 @@ impl SetUp<'_> {
         let is_old = version.1.is_some_and(|found| found < MIN_VERSION);
         // First the user's keys, then in the same connection the password. The question for the host's key comes
         // first.
-        let with_password = [WITH_PASSWORD, "-oNumberOfPasswordPrompts=1"];
+        let attempts = format!("-oNumberOfPasswordPrompts={}", self.prompter.attempts());
+        let with_password = [WITH_PASSWORD, &*attempts];
         let options = match is_old {
             true => &[WITHOUT_PASSWORD][..],
             false => &with_password,
@@ -552,6 +585,23 @@ mod tests {
         assert_eq!(read(), "first key\nsecond key\n");
         run(REMOVE, "restrict key one", home.path());
         assert_eq!(read(), "first key\nsecond key\n");
+    }
+
+    #[test]
+    fn the_removal_of_an_old_key_is_the_command_of_ssh() {
+        let upstream = "Offending ED25519 key in /home/a b/known_hosts:3\nHost key for [lab1]:2222 has changed and you have \
+                        requested strict checking.\nHost key verification failed.";
+        assert_eq!(
+            old_key_removal(upstream).unwrap(),
+            "ssh-keygen -f '/home/a b/known_hosts' -R '[lab1]:2222'"
+        );
+        let command = r#"ssh-keygen -f "/home/a/known_hosts" -R "lab1""#;
+        // Of Debian, with the lines as a session joins them.
+        let debian = format!(
+            "Offending ED25519 key in /home/a/known_hosts:3;   remove with:;   {command}; Host key for lab1 has changed and"
+        );
+        assert_eq!(old_key_removal(&debian).unwrap(), command);
+        assert_eq!(old_key_removal("Host key verification failed."), None);
     }
 
     #[test]

@@ -13,6 +13,8 @@ mod programs;
 pub use agent_file::{AgentFile, AgentFileError, tidy_cache};
 pub use askpass::{askpass_main, is_askpass};
 pub use connection::{Bootstrap, BootstrapError, Destination, FailedStep, Progress};
-pub use keys::{Access, HostKey, KeyError, NO_SESSION, OwnKey, Prompter, SetUp, SshFailure};
+pub use keys::{
+    Access, HostKey, KeyError, NO_SESSION, OwnKey, Prompter, SetUp, SshFailure, old_key_removal,
+};
 pub use programs::{Archive, FILES_COMMAND, PackError, files_main};
 pub use zeroize::Zeroizing;

@@ -115,7 +115,7 @@ fn cache() -> io::Result<PathBuf> {
     cache.ok_or_else(|| io::Error::other("there is no home directory"))
 }
 
-/// Returns the directory of the files of an archive, which is read from `input` if they do not exist.
+/// Returns the directory of the files of an archive, which is read from `input` unless they are there as they were unpacked.
 fn unpack_once(
     cache: &Path,
     digest: &str,
@@ -123,23 +123,75 @@ fn unpack_once(
     input: &mut impl Read,
 ) -> io::Result<PathBuf> {
     let directory = cache.join(digest);
-    if directory.is_dir() {
+    let sums_file = cache.join(format!("{digest}.sums"));
+    if fs::read_to_string(&sums_file).is_ok_and(|known| is_whole(&directory, &known)) {
         mark_used(&directory);
+        mark_used(&sums_file);
         return Ok(directory);
     }
     print_line("")?;
     fs::create_dir_all(cache)?;
     let part = cache.join(format!("{digest}.{}.part", std::process::id()));
-    let unpacked = unpack(&part, digest, bytes, input);
-    let placed = unpacked.and_then(|()| match fs::rename(&part, &directory) {
-        // Another run was faster.
-        Err(_) if directory.is_dir() => Ok(()),
-        renamed => renamed,
+    let damaged = part.with_extension("damaged");
+    let placed = unpack(&part, digest, bytes, input).and_then(|()| {
+        let sums = sums(&part)?;
+        // Files of a directory that is there are not whole. A program that runs keeps those that it has open.
+        let _ = fs::rename(&directory, &damaged);
+        match fs::rename(&part, &directory) {
+            // Another run was faster.
+            Err(_) if directory.is_dir() => {}
+            renamed => renamed?,
+        }
+        let written = part.with_extension("sums");
+        fs::write(&written, sums).and_then(|()| fs::rename(&written, &sums_file))
     });
-    let _ = fs::remove_dir_all(&part);
+    for left in [&part, &damaged] {
+        let _ = fs::remove_dir_all(left);
+    }
     mark_used(&directory);
-    prune(cache, |path| fs::remove_dir_all(path));
+    prune(cache, |path| {
+        fs::remove_dir_all(path).or_else(|_| fs::remove_file(path))
+    });
     placed.map(|()| directory)
+}
+
+/// Returns the SHA-256 of each file below a directory, a line for each, after a line with that of all these lines.
+fn sums(directory: &Path) -> io::Result<String> {
+    fn add(root: &Path, below: &Path, lines: &mut Vec<String>) -> io::Result<()> {
+        for entry in fs::read_dir(root.join(below))? {
+            let entry = entry?;
+            let path = below.join(entry.file_name());
+            match entry.file_type()?.is_dir() {
+                true => add(root, &path, lines)?,
+                false => lines.push(format!("{} {}", sum(&root.join(&path))?, path.display())),
+            }
+        }
+        Ok(())
+    }
+    let mut lines = Vec::new();
+    add(directory, Path::new(""), &mut lines)?;
+    lines.sort();
+    let lines = lines.join("\n");
+    Ok(format!("{}\n{lines}", hexadecimal(&Sha256::digest(&lines))))
+}
+
+/// Returns the SHA-256 of a file, or of the target of a symbolic link.
+fn sum(path: &Path) -> io::Result<String> {
+    let content = match path.is_symlink() {
+        true => fs::read_link(path)?.into_os_string().into_encoded_bytes(),
+        false => fs::read(path)?,
+    };
+    Ok(hexadecimal(&Sha256::digest(content)))
+}
+
+/// Whether a directory has the files that were unpacked, as they were. A program may have written others.
+fn is_whole(directory: &Path, sums: &str) -> bool {
+    let Some((all, lines)) = sums.split_once('\n') else {
+        return false;
+    };
+    let mut files = lines.lines().filter_map(|line| line.split_once(' '));
+    all == hexadecimal(&Sha256::digest(lines))
+        && files.all(|(known, path)| sum(&directory.join(path)).is_ok_and(|found| found == known))
 }
 
 /// Unpacks an archive of `bytes` bytes into a new directory, and checks its digest.
@@ -217,11 +269,20 @@ mod tests {
         );
         let mode = fs::metadata(unpacked.join("run")).unwrap().permissions();
         assert_eq!(mode.mode() & 0o111, 0o111);
-        // The input is not read again.
-        assert_eq!(
-            unpack_once(&cache, &archive.digest, bytes, &mut &b""[..]).unwrap(),
-            unpacked
-        );
+        // The input is not read again, also if a program has written a file there.
+        fs::write(unpacked.join("written"), "").unwrap();
+        let again = |mut input: &[u8]| unpack_once(&cache, &archive.digest, bytes, &mut input);
+        assert_eq!(again(b"").unwrap(), unpacked);
+        // A file that is damaged, and a list that is, are replaced.
+        let sums = cache.join(format!("{}.sums", archive.digest));
+        for damaged in [&unpacked.join("library"), &sums] {
+            fs::write(damaged, "contenu").unwrap();
+            assert!(again(b"").is_err());
+            assert_eq!(again(&archive.content).unwrap(), unpacked);
+            let library = fs::read_to_string(unpacked.join("library"));
+            assert_eq!(library.unwrap(), "content");
+            assert_eq!(fs::read_dir(&cache).unwrap().count(), 2);
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) use stream::Closing;
 pub use stream::{open_over, serve_client};
 
 /// Version of the frames and of their contents.
-pub(crate) const SESSION_PROTOCOL_VERSION: u32 = 3;
+pub(crate) const SESSION_PROTOCOL_VERSION: u32 = 4;
 
 /// First word of the line with which a server begins; lines before it are output of the
 /// host's login scripts.

@@ -23,7 +23,7 @@ use regatta_process::{
 use super::{
     GREETING, SESSION_PROTOCOL_VERSION,
     frame::{Frame, Incoming, Kind, NamespaceOf, Outgoing, Start},
-    guard::Guard,
+    guard::{Guard, end_start_guard},
 };
 use crate::{
     exit::Exit,
@@ -40,10 +40,10 @@ const EXIT_LIMIT: Duration = Duration::from_secs(1);
 const RESTORE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves a session over standard input and output until it ends. The body of `regatta host-server
-/// [SILENCE]`, with the longest silence of the other side in milliseconds.
+/// [SILENCE [GUARD]]`, with the longest silence of the other side in milliseconds, and the number of the guard of its start.
 #[must_use]
-pub fn main(silence_ms: Option<&str>) -> ExitCode {
-    let silence = silence_ms.and_then(|text| text.parse().ok());
+pub fn main(mut arguments: impl Iterator<Item = String>) -> ExitCode {
+    let silence = arguments.next().and_then(|text| text.parse().ok());
     let silence = silence.map_or(super::SILENCE, Duration::from_millis);
     regatta_process::set_name(c"regatta");
     let _ = become_subreaper();
@@ -52,6 +52,7 @@ pub fn main(silence_ms: Option<&str>) -> ExitCode {
         // First: without it, a server that is stopped stays.
         let executable = launch::open(&std::env::current_exe()?).map_err(io::Error::other)?;
         let guard = Guard::start(&executable, silence)?;
+        end_start_guard(arguments.next().as_deref());
         let mut output = File::from(output);
         // The newline ends what a login script may have left unfinished.
         let version = env!("CARGO_PKG_VERSION");

@@ -1,18 +1,16 @@
 //! Addresses of the interfaces of hosts, which a process there reads (`regatta interface-address`).
 
-use std::{fs::File, io::Read as _, net::IpAddr, process::ExitCode, time::Duration};
+use std::{fs::File, io::Read as _, net::IpAddr, process::ExitCode};
 
 use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
 use regatta_bed::{Errors, hosts::SessionLauncher, session::Session};
 use regatta_model::{shell::printable, study::HostAddress};
 
+use super::ended::ended_well;
 use crate::exit::{Failure, Result, no_bed};
 
 /// First argument of the process on the host; the interface follows.
 pub const COMMAND: &str = "interface-address";
-
-/// Longest time in which the process ends.
-const PROCESS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Returns the address of a host in the hosts file, that of an interface as the host of the session has it.
 ///
@@ -38,7 +36,7 @@ pub fn resolve(
         .take(1 << 12)
         .read_to_string(&mut found);
     read?;
-    launched.process.ended(PROCESS_TIMEOUT);
+    ended_well(host, &mut *launched.process)?;
     found.trim().parse().map(Some).map_err(|_| {
         let others = match found.trim() {
             "" => String::new(),
@@ -58,16 +56,7 @@ pub fn resolve(
 /// `regatta interface-address`.
 #[must_use]
 pub fn main(interface: Option<&str>) -> ExitCode {
-    let Ok(all) = getifaddrs() else {
-        return ExitCode::FAILURE;
-    };
-    let all: Vec<(String, IpAddr)> = all
-        .filter_map(|found| {
-            // An address may have a label: `eth0` of `eth0:1`.
-            let name = found.interface_name.split(':').next()?.to_owned();
-            Some((name, ip(&found.address?)?))
-        })
-        .collect();
+    let all = of_interfaces();
     let matching = || all.iter().filter(|(name, _)| Some(&**name) == interface);
     let first = matching()
         .find(|(_, address)| address.is_ipv4())
@@ -81,6 +70,17 @@ pub fn main(interface: Option<&str>) -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Returns the addresses of this machine with the interfaces that have them, without those of one link alone (IPv6).
+pub fn of_interfaces() -> Vec<(String, IpAddr)> {
+    let all = getifaddrs().into_iter().flatten();
+    all.filter_map(|found| {
+        // An address may have a label: `eth0` of `eth0:1`.
+        let name = found.interface_name.split(':').next()?.to_owned();
+        Some((name, ip(&found.address?)?))
+    })
+    .collect()
 }
 
 fn ip(address: &SockaddrStorage) -> Option<IpAddr> {

@@ -13,6 +13,7 @@ use regatta_bed::{Errors, hosts::SessionLauncher, session::Session};
 use regatta_model::{Transport, shell::printable};
 use regatta_ssh::{Archive, FILES_COMMAND};
 
+use super::ended::ended_well;
 use crate::exit::{Failure, OrFailure as _, Result, no_bed};
 
 /// Programs of the transports of a study, packed when the first host needs them.
@@ -85,7 +86,7 @@ fn send(archive: &Archive, host: &str, session: &Session) -> Result<PathBuf> {
         let mut line = String::new();
         output.read_line(&mut line).map(|_| line)
     };
-    let mut input = launched.input;
+    let (mut input, mut process) = (launched.input, launched.process);
     let directory = line().and_then(|first| match first.as_str() {
         "\n" => {
             // A process that ends early has an error message.
@@ -102,7 +103,11 @@ fn send(archive: &Archive, host: &str, session: &Session) -> Result<PathBuf> {
         return Ok(directory.into());
     }
     drop(input);
-    Err(Failure::message(stderr_text(launched.errors)).hint(
+    let stderr = stderr_text(launched.errors);
+    if stderr.is_empty() {
+        ended_well(host, &mut *process)?;
+    }
+    Err(Failure::message(stderr).hint(
         "make room there, or put the programs there by hand and name their directory with `programs = \"PATH\"` in the hosts file",
     ))
 }

@@ -26,6 +26,7 @@ use regatta_model::{
 use regatta_process::end_within;
 use regatta_ssh::{
     AgentFile, Bootstrap, BootstrapError, Destination, FailedStep, NO_SESSION, Progress,
+    old_key_removal,
 };
 
 use super::{
@@ -499,10 +500,13 @@ fn hint(name: &str, destination: &Destination, error: &SessionError, progress: P
         (None, SessionError::Version { .. }) => format!(
             "leave `agent` of `{name}` out of the hosts file, so that this Regatta is sent there"
         ),
+        (None, SessionError::Ended { reason, .. }) if old_key_removal(reason).is_some() => format!(
+            "the host's own key has changed: make sure that it is the host, and remove the old one with `{}`",
+            old_key_removal(reason).unwrap_or_default()
+        ),
         (None, _) => match ssh {
             Some(address) => format!(
-                "try `ssh {address} true`; `regatta hosts add {name} {address}` sets up a key; if the host's own key has \
-                 changed, make sure that it is the host, and remove the old one with `ssh-keygen -R HOST`"
+                "try `ssh {address} true`; `regatta hosts add {name} {address}` sets up a key"
             ),
             None => String::new(),
         },
@@ -577,6 +581,13 @@ mod tests {
         assert!(hint.starts_with("Regatta is sent to"), "{hint}");
         let hint = hint_for("Host key verification failed.", None, Progress::default());
         assert!(hint.starts_with("try `ssh alice@lab true`"), "{hint}");
+        let changed =
+            "remove with:; ssh-keygen -f \"/k\" -R \"lab\"; Host key verification failed.";
+        let hint = hint_for(changed, None, Progress::default());
+        assert!(
+            hint.ends_with("with `ssh-keygen -f \"/k\" -R \"lab\"`"),
+            "{hint}"
+        );
     }
 
     #[test]

@@ -18,6 +18,7 @@ use crate::{
     commands::doctor::JSON_COMMAND,
     exit::{Code, OrFailure as _, Result, no_bed, own_executable, refuse},
     hosts::{
+        ended::ended_well,
         file::HostsFile,
         remote::{self, Opened},
     },
@@ -116,7 +117,7 @@ fn host(opened: Opened, printer: Printer) -> Result<()> {
     let mut doctor = launcher.launch(command, Errors::Inherit).map_err(no_bed)?;
     let mut found = String::new();
     File::from(doctor.output).read_to_string(&mut found)?;
-    doctor.process.ended(Duration::from_secs(10));
+    ended_well(&name, &mut *doctor.process)?;
     printer.text(&format!("What Regatta can do there:\n{found}\n"))?;
     if !printer.is_json {
         return Ok(());

@@ -335,7 +335,12 @@ impl Prompter for User<'_> {
     fn secret(&mut self, prompt: &str, is_of_host: bool) -> Option<Zeroizing<String>> {
         let mut lines = self.passwords.lines.lock();
         let Some(fd) = self.passwords.fd else {
-            let secret = prompt_secret(&format!("{} ", prompt.trim_end()));
+            let again = match is_of_host && self.has_answered {
+                true => "The host refused that password.\n",
+                false => "",
+            };
+            let secret = prompt_secret(&format!("{again}{} ", prompt.trim_end()));
+            self.has_answered |= is_of_host;
             self.lacks_terminal = secret.is_err();
             return secret.ok().map(Zeroizing::new);
         };
@@ -349,6 +354,14 @@ impl Prompter for User<'_> {
         }
         let lines = lines.as_ref()?;
         lines.get(self.position).or(lines.last()).cloned()
+    }
+
+    fn attempts(&self) -> u32 {
+        match self.passwords.fd {
+            // Another time it would be the same one.
+            Some(_) => 1,
+            None => 3,
+        }
     }
 
     fn confirms(&mut self, prompt: &str) -> bool {

@@ -67,6 +67,12 @@ impl Lab {
         self.home(host).join(".cache/regatta/agents")
     }
 
+    /// Program that was sent to host `a`.
+    fn program(&self) -> PathBuf {
+        let mut sent = fs::read_dir(self.agents("a")).expect("a directory");
+        sent.next().expect("a program").expect("a file").path()
+    }
+
     /// Bytes that a host has received over the wire to the controller.
     fn received(&self, wire: &str) -> u64 {
         let path = format!("cat /sys/class/net/{wire}/statistics/tx_bytes");
@@ -282,13 +288,63 @@ fn partial_upload_of_another_file_is_detected() {
         .flatten();
     let agent = agent.map(|entry| entry.path()).next().expect("a file");
     fs::remove_file(&agent).expect("a file");
-    // The names of the parts of both hosts are the same.
-    let part = agent.with_extension("part");
+    // No process has the number.
+    let host = nix::sys::utsname::uname()
+        .expect("a name")
+        .nodename()
+        .to_owned();
+    let part = format!("{}.{}.4194305.part", agent.display(), host.display());
     fs::write(&part, vec![b'x'; 100_000]).expect("a file");
     std::os::unix::fs::chown(&part, Some(4242), Some(4242)).expect("a file");
     let damaged = lab.run(&["hosts", "check", "a"]);
     assert_fails_with(&damaged, &["the file arrived damaged", "hint: try again"]);
     succeeds(&lab.run(&["hosts", "check", "a"]));
+}
+
+/// The first runs against a host, at the same time: each sends the program.
+#[test]
+fn a_fresh_host_is_reached_by_two_commands_at_once() {
+    let Some(lab) = Lab::start_empty() else {
+        return;
+    };
+    lab.add_both();
+    // Made before, so that both send at once.
+    succeeds(&lab.run(&["hosts", "check", "b"]));
+    let checks = [(); 2].map(|()| {
+        let mut check = lab.regatta(&["hosts", "check", "a"]);
+        check.stdout(Stdio::piped()).stderr(Stdio::piped());
+        check.spawn().expect("nsenter")
+    });
+    for check in checks {
+        succeeds(&check.wait_with_output().expect("an end"));
+    }
+    let names = fs::read_dir(lab.agents("a"))
+        .expect("a directory")
+        .flatten();
+    let names: Vec<_> = names.map(|entry| entry.file_name()).collect();
+    assert_eq!(names.len(), 1, "{names:?}");
+}
+
+#[test]
+fn a_damaged_program_on_a_host_is_sent_again() {
+    let Some(lab) = Lab::start_empty() else {
+        return;
+    };
+    lab.add_both();
+    succeeds(&lab.run(&["hosts", "check", "a"]));
+    let mut agents = fs::read_dir(lab.agents("a"))
+        .expect("a directory")
+        .flatten();
+    let agent = agents.next().expect("a file").path();
+    let whole = fs::read(&agent).expect("a file");
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 1;
+    for damaged in [&flipped, &whole[..whole.len() / 2]] {
+        // As the owner would write it: the mode stays.
+        fs::write(&agent, damaged).expect("a file");
+        succeeds(&lab.run(&["hosts", "check", "a"]));
+        assert!(fs::read(&agent).expect("a file") == whole);
+    }
 }
 
 #[test]
@@ -392,13 +448,18 @@ fn fingerprint_and_password_are_prompted_for_on_the_terminal() {
         let mut terminal = Terminal::start(&lab, &add);
         terminal.shows("(yes/no");
         terminal.types("yes");
-        terminal.shows("assword:");
-        terminal.types("wrong");
+        for _ in 0..3 {
+            terminal.shows("assword:");
+            terminal.types("wrong");
+        }
         let (code, shown) = terminal.end();
         assert_eq!(code, Some(1), "{shown}");
         assert!(shown.contains("the host refused the password"), "{shown}");
 
         let mut terminal = Terminal::start(&lab, &add);
+        terminal.shows("assword:");
+        terminal.types("wrong");
+        terminal.shows("The host refused that password.");
         terminal.shows("assword:");
         terminal.types(&lab.password);
         let (code, shown) = terminal.end();
@@ -426,6 +487,111 @@ fn full_disk_on_a_host_is_reported() {
     assert_fails_with(&lab.run(&["hosts", "check", "a"]), &expected);
     let run = lab.race("out", &["--rounds", "1"]).output();
     assert_fails_with(&run.expect("a run"), &expected);
+}
+
+/// A server that is stopped before it has its guard, and whose controller ends then.
+#[test]
+fn a_server_that_is_stopped_while_it_starts_does_not_outlive_its_controller() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    lab.sudo("Defaults use_pty\nracer ALL=(root) NOPASSWD: ALL\n");
+    let script = format!(
+        "#!/bin/sh\n[ $1 = host-guard ] && exec {} \"$@\"\necho $$ >{}\nkill -STOP $$\n",
+        lab.program().display(),
+        lab.home("a").join("stopped-here").display(),
+    );
+    let stopped = lab.bench.write("stopped", &script);
+    fs::set_permissions(&stopped, fs::Permissions::from_mode(0o755)).expect("a file");
+    lab.set(&format!("agent = \"{}\"", stopped.display()));
+    let mut check = lab.regatta(&["hosts", "check", "a"]);
+    let mut check = check
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("nsenter");
+    eventually(TIMEOUT, "the server is stopped", || {
+        let mark = stopped.display().to_string();
+        lab.home("a").join("stopped-here").exists()
+            && running_with(&mark)
+                .iter()
+                .any(|pid| regatta_process::is_stopped(pid.cast_unsigned()))
+    });
+    check.kill().expect("a signal");
+    check.wait().expect("an end");
+    eventually(TIMEOUT, "nothing is left on the host", || {
+        running_with(&stopped.display().to_string()).is_empty()
+    });
+}
+
+/// Stops the servers of a run under `sudo` with these rules, and then its controller.
+fn no_sudo_is_left(rules: &str) {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    lab.sudo(&format!("{rules}\nracer ALL=(root) NOPASSWD: ALL\n"));
+    let mut run = lab.race("out", &["--rounds", "1000"]);
+    let run = run.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut run = run.spawn().expect("a run");
+    let servers = || {
+        let is_server = |pid: &i32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.split(|byte| *byte == 0).nth(1) == Some(b"host-server")
+        };
+        let mut found = lab.on_hosts();
+        found.retain(is_server);
+        found
+    };
+    eventually(TIMEOUT, "a trial", || {
+        lab.on_hosts().len() >= 8 && lab.bench.path("out/results.sqlite").exists()
+    });
+    let servers = servers();
+    assert_eq!(servers.len(), 2);
+    for server in servers {
+        crate::help::signal(server, nix::sys::signal::Signal::SIGSTOP);
+    }
+    run.kill().expect("a signal");
+    run.wait().expect("an end");
+    eventually(TIMEOUT, "nothing is left on the hosts", || {
+        lab.on_hosts().is_empty()
+    });
+}
+
+#[test]
+fn a_server_that_is_stopped_leaves_no_sudo() {
+    no_sudo_is_left("Defaults !use_pty");
+}
+
+#[test]
+fn a_server_that_is_stopped_leaves_no_sudo_with_a_terminal_of_its_own() {
+    no_sudo_is_left("Defaults use_pty");
+}
+
+/// A host that answers the login, and whose server then is silent.
+#[test]
+fn a_host_that_answers_ssh_and_then_nothing_is_a_failure_of_the_host() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    let file = lab.bench.path("home/.config/regatta/hosts.toml");
+    let hosts = fs::read_to_string(&file).expect("a file");
+    // Of the interface the address is asked for over the session.
+    fs::write(&file, hosts.replace("\"10.98.3.1\"", "\"data\"")).expect("a file");
+    let script = format!(
+        "#!/bin/sh\n[ $1 = host-server ] || exec {} \"$@\"\necho; echo regatta-session 4 0.1.0 1; exec cat >/dev/null\n",
+        lab.program().display(),
+    );
+    let silent = lab.bench.write("silent", &script);
+    fs::set_permissions(&silent, fs::Permissions::from_mode(0o755)).expect("a file");
+    lab.set(&format!("agent = \"{}\"", silent.display()));
+    for args in [
+        &["hosts", "check", "a"][..],
+        &["run", "--hosts", "a,b", "--transport", "tcp"],
+    ] {
+        let output = lab.run(args);
+        assert_fails_with(
+            &output,
+            &["host `a` does not answer", "the host was silent for 5"],
+        );
+        assert!(!text(&output).contains("no interface"), "{}", text(&output));
+    }
 }
 
 /// Asks host `a`, whose server is stopped before it has its guard.

@@ -399,7 +399,17 @@ fn changed_host_key_stops_with_the_message_of_ssh() {
     let checked = lab.run(&["hosts", "check", "a"]);
     assert_fails(&checked, "REMOTE HOST IDENTIFICATION HAS CHANGED");
     assert_fails(&checked, "Host key for 10.98.1.2 has changed");
-    assert_fails(&checked, "has changed, make sure that it is the host");
+    let known = lab.bench.path("known").display().to_string();
+    for output in [&added, &checked] {
+        let output = text(output);
+        let hint = output.rsplit_once("hint: ").expect("a hint").1;
+        let command = hint.split('`').nth(1).expect("a command");
+        assert!(command.starts_with("ssh-keygen -f "), "{output}");
+        let removed = lab.bench.command("sh").args(["-c", command]).output();
+        succeeds(&removed.expect("a shell"));
+        assert_eq!(fs::read_to_string(&known).expect("a file"), "", "{output}");
+        lab.bench.write("known", &format!("10.98.1.2 {other}"));
+    }
 }
 
 #[test]
