@@ -691,4 +691,7 @@ pub struct DoctorArgs {
     /// Write one JSON value
     #[arg(long, conflicts_with = "fix_hints")]
     pub json: bool,
+    /// Only what this study needs: a study file, or the name of a built-in one
+    #[arg(long, value_name = "STUDY")]
+    pub study: Option<String>,
 }

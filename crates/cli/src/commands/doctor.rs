@@ -1,9 +1,9 @@
 //! `regatta doctor`.
 
-use std::{fmt::Write, process::ExitCode};
+use std::{collections::BTreeSet, fmt::Write, process::ExitCode};
 
 use regatta_bed::guest;
-use regatta_model::{Clock, differing_sysctls};
+use regatta_model::{BedKind, Clock, Emulator, Study, differing_sysctls};
 use regatta_telemetry::{Capability, capabilities, facts::sysctl};
 use serde_json::{Value, json};
 
@@ -11,7 +11,12 @@ use crate::{
     args::DoctorArgs,
     exit::{Code, Result},
     output,
+    study::{self, registry},
 };
+
+/// Names of the capabilities of namespaces.
+const USER: &str = "user_namespaces";
+const NETWORK: &str = "network_namespaces";
 
 /// Hidden command that a controller starts on a host.
 pub const JSON_COMMAND: &str = "doctor-json";
@@ -21,7 +26,11 @@ pub const JSON_COMMAND: &str = "doctor-json";
 /// # Errors
 /// Standard output cannot be written.
 pub fn doctor(args: &DoctorArgs) -> Result<Code> {
-    let found = found();
+    let mut found = found();
+    if let Some(name) = &args.study {
+        let needed = needed(&study::named(name)?);
+        found.retain(|it| needed.contains(it.name));
+    }
     if args.json {
         return output::json(&value(&found));
     }
@@ -48,6 +57,33 @@ fn found() -> Vec<Capability> {
     found.extend(default_congestion_control());
     found.extend(shaped_interfaces());
     found
+}
+
+/// Returns the names of the capabilities that the runs of a study need.
+fn needed(study: &Study) -> BTreeSet<String> {
+    let of_bed: &[&str] = match (study.bed, study.guest.clock, study.path.emulator) {
+        // The guest's kernel has all that its transports need.
+        (BedKind::Uml, Clock::Real, _) => return ["guest_kernel".to_owned()].into(),
+        (BedKind::Uml, Clock::Virtual, _) => {
+            return ["guest_kernel.virtual_clock".to_owned()].into();
+        }
+        (BedKind::Hosts, ..) => &[],
+        (BedKind::Netns, _, Emulator::Auto | Emulator::Userspace) => &[USER, NETWORK, "tun"],
+        (BedKind::Netns, _, Emulator::Netem) => &[USER, NETWORK, "netem"],
+        (BedKind::Netns, _, Emulator::None | Emulator::Loopback) => &[USER, NETWORK],
+    };
+    let of_kernel = study.transports.iter().flat_map(|transport| {
+        let control = registry::kernel_congestion_control(transport);
+        let control = control.map(|(_, name)| format!("congestion_control.{name}"));
+        let own = Some(transport.driver.clone());
+        let own = own.filter(|driver| matches!(&**driver, "sctp" | "mptcp"));
+        control.into_iter().chain(own)
+    });
+    of_bed
+        .iter()
+        .map(|&it| it.to_owned())
+        .chain(of_kernel)
+        .collect()
 }
 
 /// Says which congestion control the kernel gives to sockets that ask for none, and which one the driver `tcp` sets
@@ -173,4 +209,31 @@ fn table(found: &[Capability]) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_study_needs_its_bed_and_the_kernel_of_its_transports() {
+        let text = |bed: &str| {
+            format!(
+                "name = \"x\"\n{bed}\n[[transport]]\ndriver = \"sctp\"\n[[transport]]\ndriver = \"tcp\"\ncc = \"bbr\"\n\
+             [[condition]]\nname = \"c\"\nrtt = \"10ms\"\nrate = \"1Mbit/s\"\n\
+             [[workload]]\nname = \"w\"\nkind = \"bulk\"\nsize = \"1MB\"\n"
+            )
+        };
+        let needs = |bed: &str| {
+            let study = Study::parse(&text(bed), "study.toml").expect("a study");
+            needed(&study).into_iter().collect::<Vec<_>>()
+        };
+        let of_kernel = ["congestion_control.bbr", NETWORK, "sctp", "tun", USER];
+        assert_eq!(needs("emulator = \"userspace\""), of_kernel);
+        assert_eq!(needs("bed = \"uml\""), ["guest_kernel"]);
+        let all: Vec<_> = found().into_iter().map(|it| it.name).collect();
+        for name in of_kernel {
+            assert!(all.contains(&name), "{name}");
+        }
+    }
 }

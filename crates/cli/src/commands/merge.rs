@@ -77,13 +77,12 @@ fn refusal(refused: &[Refused]) -> Failure {
         counted(refused.len(), "file"),
         lines.join("\n  ")
     );
-    let hint = match refused.iter().all(Refused::is_of_other_version) {
-        true => {
-            "merge them with the Regatta that wrote them; or leave them out with `--skip-bad`, and run their shards again with this one"
-        }
-        false => {
-            "leave them out with `--skip-bad`: their trials are then missing, and the shards to run again are told"
-        }
+    let hint = if refused.iter().all(Refused::is_of_other_version) {
+        "merge them with the Regatta that wrote them; or leave them out with `--skip-bad`, and run their shards again with this one"
+    } else if refused.iter().all(Refused::is_copy) {
+        "leave it out, or give `--skip-bad`: its trials are in the other file, and none is missing then"
+    } else {
+        "leave them out with `--skip-bad`: trials that no other file has are then missing, and the shards to run again are told"
     };
     Failure::input(message, hint)
 }

@@ -17,7 +17,7 @@ use regatta_report::{
 use crate::exit::{Failure, Result};
 
 /// Environment variable with the directory in which the packages of the typesetter are installed.
-const VARIABLE: &str = "REGATTA_PDF";
+pub const VARIABLE: &str = "REGATTA_PDF";
 
 /// Returns the typesetter, if its packages are installed: in the directory that the user names; beside this program,
 /// as a wheel or the package `regatta-pdf` installs them; in the cache, where `make pdf` does.

@@ -171,6 +171,17 @@ fn read_stored(path: &Path) -> Result<StoredStudy> {
     Ok(stored)
 }
 
+/// Reads a study by the name of its file, also of one that `regatta submit` has stored, or of a built-in one.
+///
+/// # Errors
+/// Error of the file or of the options.
+pub fn named(name: &str) -> Result<Study> {
+    match name.ends_with(".json") {
+        true => Ok(read_stored(Path::new(name))?.study),
+        false => Ok(read(name)?.file.study),
+    }
+}
+
 /// Reads a study file or a built-in study; its transports are not checked.
 ///
 /// # Errors

@@ -302,15 +302,23 @@ fn slurm(bench: &Bench) -> String {
             log.display()
         ),
     );
-    program("scontrol", "echo 'MaxArraySize            = 4'");
+    program(
+        "scontrol",
+        &format!(
+            "case $1 in requeue) echo \"$@\" >>{};; *) echo 'MaxArraySize            = 4';; esac",
+            bench.path("scontrol.log").display()
+        ),
+    );
     // The third shard was submitted by hand, beside an array of another study.
     program(
         "squeue",
         &format!(
             "case \"$*\" in\n\
              *--me*) echo '3|PENDING||Resources|{0}/shards.sbatch'; echo '2|PENDING||Priority|/other/shards.sbatch';;\n\
+             *%A*) cat {1} 2>/dev/null;;\n\
              *) echo '2|RUNNING|n7|None|{0}/shards.sbatch';;\nesac",
-            bench.path("big").display()
+            bench.path("big").display(),
+            bench.path("jobs").display()
         ),
     );
     program("sacct", "exit 1");
@@ -442,4 +450,199 @@ fn scripts_and_status_from_files_work_without_slurm() {
         let done = bench.run(&[&submit[..5], &[option, value]].concat());
         done.assert_code(2);
     }
+}
+
+/// Submits the study [`TWO`] in three shards.
+fn submitted(bench: &Bench) -> String {
+    let path = slurm(bench);
+    bench.write("study.toml", TWO);
+    let submit = [
+        "submit",
+        "study.toml",
+        "--slurm",
+        "--out",
+        "big",
+        "--shards",
+        "3",
+    ];
+    with_slurm(bench, &path, &submit).assert_code(0);
+    path
+}
+
+/// Has the script of the shards get the signal before the time limit while a program in place of Regatta runs, which then
+/// leaves this state and exit code. Returns what was requeued.
+fn requeued(state: &str, code: i32) -> String {
+    let bench = Bench::new();
+    let path = submitted(&bench);
+    let program = format!(
+        "#!/bin/sh\nwhile [ $# -gt 0 ]; do [ \"$1\" = --out ] && out=$2; shift; done\n\
+         trap 'echo \"{{\\\"state\\\":\\\"{state}\\\"}}\" >$out/progress.json; kill $!; exit {code}' TERM\n\
+         sleep 600 &\necho runs >{started}\nwait\n",
+        started = bench.path("started").display()
+    );
+    fs::write(bench.path("big/regatta"), program).expect("written");
+    let made = std::process::Command::new("mkfifo")
+        .arg(bench.path("started"))
+        .status();
+    assert!(made.expect("mkfifo").success());
+    let mut script = bench
+        .command("bash")
+        .arg("big/shards.sbatch")
+        .env("PATH", &path)
+        .env("SLURM_ARRAY_JOB_ID", "100")
+        .env("SLURM_ARRAY_TASK_ID", "2")
+        // Of the last task of an array it is the number of the array.
+        .env("SLURM_JOB_ID", "100")
+        .spawn()
+        .expect("bash starts");
+    let started = fs::read_to_string(bench.path("started")).expect("a line");
+    assert_eq!(started, "runs\n");
+    // The trap is set after the program has been started.
+    let traps = |pid: u32| {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("a status");
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = u64::from_str_radix(caught.expect("signals").trim(), 16).expect("signals");
+        caught & (1 << (Signal::SIGTERM as u64 - 1)) != 0
+    };
+    while !traps(script.id()) {
+        std::thread::yield_now();
+    }
+    signal(script.id().cast_signed(), Signal::SIGUSR1);
+    assert_eq!(script.wait().expect("an end").code(), Some(code));
+    fs::read_to_string(bench.path("scontrol.log")).unwrap_or_default()
+}
+
+#[test]
+fn a_time_limit_requeues_the_task_and_not_its_array() {
+    assert_eq!(requeued("running", 1), "requeue 100_2\n");
+}
+
+#[test]
+fn a_complete_shard_is_not_requeued() {
+    assert_eq!(requeued("complete", 0), "");
+    assert_eq!(requeued("complete", 1), "");
+}
+
+#[test]
+fn status_names_a_check_of_a_node_that_failed() {
+    let bench = Bench::new();
+    let path = submitted(&bench);
+    let preflight = check_script(&bench.path("big/preflight.sbatch"));
+    assert!(
+        preflight.contains("doctor --fix-hints --study"),
+        "{preflight}"
+    );
+    // A node without the program.
+    fs::remove_file(bench.path("big/regatta")).expect("removed");
+    let log = fs::File::create(bench.path("big/logs/preflight.log")).expect("a log");
+    let status = bench
+        .command("bash")
+        .arg("big/preflight.sbatch")
+        .stdout(log.try_clone().expect("a descriptor"))
+        .stderr(log)
+        .status();
+    assert_eq!(status.expect("bash starts").code(), Some(127));
+    fs::write(bench.path("bin/squeue"), "#!/bin/sh\n").expect("written");
+    let done = with_slurm(&bench, &path, &["status", "big"]);
+    done.assert_code(3);
+    for expected in [
+        "0 of 3 shards complete, 0 running, 0 waiting, 3 missing",
+        "the check of a node failed with exit status 127, so that no shard is started:",
+        "No such file or directory",
+        "its output is in `big/logs/preflight.log`",
+    ] {
+        assert!(done.stdout.contains(expected), "{expected}: {done:#?}");
+    }
+}
+
+#[test]
+fn status_says_why_check_and_merge_wait_and_what_has_become_of_them() {
+    let bench = Bench::new();
+    let path = submitted(&bench);
+    let status = |jobs: &str, code: i32, expected: &str| {
+        bench.write("jobs", jobs);
+        let done = with_slurm(&bench, &path, &["status", "big"]);
+        done.assert_code(code);
+        assert!(done.stdout.contains(expected), "{expected}: {done:#?}");
+    };
+    fs::write(bench.path("bin/squeue"), format!(
+        "#!/bin/sh\ncase \"$*\" in *%A*) cat {};; *--me*) :;; *) for n in 1 2 3; do echo \"$n|PENDING||Dependency|x\"; done;; esac\n",
+        bench.path("jobs").display()
+    )).expect("written");
+    let waits = "the check of a node (job 101) waits: PartitionDown";
+    status(
+        "101|PENDING||PartitionDown\n103|PENDING||Dependency\n",
+        0,
+        waits,
+    );
+    status(
+        "101|RUNNING|n7|None\n",
+        0,
+        "the check of a node (job 101) is running on n7",
+    );
+    status(
+        "",
+        3,
+        "the check of a node (job 101) is not in the queue and has not come to its end",
+    );
+
+    fs::write(
+        bench.path("bin/squeue"),
+        format!(
+            "#!/bin/sh\ncase \"$*\" in *%A*) cat {};; esac\n",
+            bench.path("jobs").display()
+        ),
+    )
+    .expect("written");
+    for shard in 1..=3 {
+        let dir = bench.path(&format!("big/shards/{shard}.0"));
+        fs::create_dir_all(&dir).expect("a directory");
+        fs::write(dir.join("exit-status"), "0\n").expect("written");
+    }
+    let here = "all shards are complete: `regatta merge big/merged big/shards/*/results.sqlite` merges them here";
+    status(
+        "103|PENDING||ReqNodeNotAvail, UnavailableNodes:n1\n",
+        0,
+        here,
+    );
+    let waits = "the merge (job 103) waits: ReqNodeNotAvail, UnavailableNodes:n1";
+    status(
+        "103|PENDING||ReqNodeNotAvail, UnavailableNodes:n1\n",
+        0,
+        waits,
+    );
+    status(
+        "",
+        3,
+        "the merge (job 103) is not in the queue and has not come to its end",
+    );
+    // The merge of no files.
+    let merge = bench
+        .command("bash")
+        .arg("big/merge.sbatch")
+        .env("PATH", &path)
+        .output();
+    assert_eq!(merge.expect("bash starts").status.code(), Some(2));
+    status("", 3, "the merge failed with exit status 2");
+}
+
+#[test]
+fn a_copy_of_a_shard_is_refused_without_missing_trials() {
+    let bench = Bench::new();
+    bench.write("study.toml", TWO);
+    run_shard(&bench, "1/2", "part-1");
+    run_shard(&bench, "2/2", "part-2");
+    fs::create_dir(bench.path("copy")).expect("a directory");
+    fs::copy(
+        bench.path("part-1/results.sqlite"),
+        bench.path("copy/results.sqlite"),
+    )
+    .expect("a copy");
+    let parts = ["merge", "merged", "part-1", "part-2", "copy"];
+    let done = bench.run(&parts);
+    done.assert_code(2);
+    done.assert_stderr_contains("its trials are in the other file, and none is missing then");
+    let done = bench.run(&[&parts[..], &["--skip-bad", "--no-report"]].concat());
+    done.assert_code(0);
+    assert!(!done.stderr.contains("are missing"), "{done:#?}");
 }

@@ -1,13 +1,16 @@
 //! The typesetter: the program `typeset.py`, which makes PDF and PNG of a job with the Python package `typst`.
 
 use std::{
-    fs, iter,
+    fs, io, iter,
     path::{Path, PathBuf},
     process::Command,
 };
 
 /// Source of the program. The interpreter gets it as an argument, so that only the packages have to be found.
 const PROGRAM: &str = include_str!("typeset.py");
+
+/// Packages that the program imports.
+const PACKAGES: [&str; 3] = ["typst", "fontpkg", "fontpkg_noto_sans"];
 
 /// Interpreter of Python, and directory of the packages `typst` and `fontpkg_noto_sans`.
 #[derive(Debug, Clone)]
@@ -37,6 +40,21 @@ impl Typesetter {
         &self.python
     }
 
+    /// Copies the packages into a new directory, in which a typesetter is installed then.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn copy_to(&self, directory: &Path) -> io::Result<()> {
+        PACKAGES.iter().try_for_each(|name| {
+            let from = self.packages.join(name);
+            // Those of the fonts may be missing.
+            match from.is_dir() {
+                true => copy_tree(&from, &directory.join(name)),
+                false => Ok(()),
+            }
+        })
+    }
+
     /// Returns the command that reads a job from standard input and writes its files to standard output.
     #[must_use]
     pub fn command(&self) -> Command {
@@ -47,6 +65,19 @@ impl Typesetter {
             .arg(&self.packages);
         command
     }
+}
+
+fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let copy = to.join(entry.file_name());
+        match entry.file_type()?.is_dir() {
+            true => copy_tree(&entry.path(), &copy)?,
+            false => drop(fs::copy(entry.path(), copy)?),
+        }
+    }
+    Ok(())
 }
 
 /// Returns the directory of packages in which `typst` is: this one, or that of an environment.

@@ -68,6 +68,12 @@ impl Refused {
         }
     }
 
+    /// Whether it is a copy of a file that is merged, so that none of its trials is missed.
+    #[must_use]
+    pub const fn is_copy(&self) -> bool {
+        matches!(self.refusal, Refusal::Twice { .. })
+    }
+
     /// Returns the file and the reason in one sentence without a full stop.
     #[must_use]
     pub fn message(&self) -> String {

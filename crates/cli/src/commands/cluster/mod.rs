@@ -10,6 +10,7 @@ mod shards;
 mod slurm;
 mod starts;
 mod status;
+mod steps;
 mod submit;
 mod watch;
 
@@ -37,6 +38,17 @@ const MERGED: &str = "merged";
 
 /// Directory of the output of all jobs.
 const LOGS: &str = "logs";
+
+/// Directory of the packages of the typesetter of PDF.
+const PDF: &str = "pdf";
+
+/// Files with the exit status of the check of a node, and of the merge.
+const PREFLIGHT_STATUS: &str = "preflight-exit-status";
+const MERGE_STATUS: &str = "merge-exit-status";
+
+/// Logs of both.
+const PREFLIGHT_LOG: &str = "preflight.log";
+const MERGE_LOG: &str = "merge.log";
 
 /// Script of the shards.
 const SHARDS_SCRIPT: &str = "shards.sbatch";

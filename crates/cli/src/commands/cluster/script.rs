@@ -4,7 +4,8 @@ use std::{path::Path, time::Duration};
 
 use regatta_model::shell::quoted;
 
-use super::{LOGS, MERGED, SHARDS};
+use super::{LOGS, MERGE_LOG, MERGE_STATUS, MERGED, PDF, PREFLIGHT_LOG, PREFLIGHT_STATUS, SHARDS};
+use crate::output::typeset::VARIABLE as TYPESETTER_VARIABLE;
 
 /// Time before the time limit at which a shard is asked to stop. The trial under way is given up, so
 /// that it needs seconds.
@@ -34,6 +35,8 @@ pub struct Script<'a> {
     pub bed: &'a str,
     /// Whether the directory holds a kernel for the guests.
     pub has_kernel: bool,
+    /// Whether the directory holds the typesetter of PDF.
+    pub has_typesetter: bool,
     /// Further options for `sbatch`.
     pub slurm_args: &'a [String],
 }
@@ -59,6 +62,9 @@ impl Script<'_> {
         if self.has_kernel {
             text += "export REGATTA_UML_KERNEL=$dir/linux\n";
         }
+        if self.has_typesetter {
+            text += &format!("export {TYPESETTER_VARIABLE}=$dir/{PDF}\n");
+        }
         text
     }
 
@@ -81,7 +87,7 @@ impl Script<'_> {
         options.push("--time=10".to_owned());
         let comment =
             "# Checks that a node can run the shards: one short trial on the bed of the study.";
-        self.head("check", comment, "preflight.log", &options)
+        self.head("check", comment, PREFLIGHT_LOG, &options)
             + &format!(
                 r#"work=$(mktemp -d) && trap 'rm -rf "$work"' EXIT
 echo "check of $(hostname)"
@@ -89,9 +95,10 @@ echo "check of $(hostname)"
   --out "$work/run" --no-progress
 code=$?
 if [ $code -ne 0 ]; then
-  echo "$(hostname) cannot run the shards (exit status $code). What it lacks:"
-  "$dir/regatta" doctor --fix-hints
+  echo "$(hostname) cannot run the shards (exit status $code). What it lacks of what the study needs:"
+  "$dir/regatta" doctor --fix-hints --study "$dir/study.json"
 fi
+echo $code >"$dir/{PREFLIGHT_STATUS}"
 exit $code
 "#,
                 bed = self.bed
@@ -152,7 +159,10 @@ while kill -0 $run 2>/dev/null; do
 done
 # A run that could not start has removed its directory.
 mkdir -p "$out" && echo $code >"$out/exit-status"
-[ -n "$stopped" ] && scontrol requeue "$SLURM_JOB_ID"
+# This task alone, and only if something is left of its shard.
+if [ -n "$stopped" ] && [ $code -ne 0 ] && ! grep -qs '"state":"complete"' "$out/progress.json"; then
+  scontrol requeue "${{SLURM_ARRAY_JOB_ID}}_$shard"
+fi
 exit $code
 "#,
                 shards = self.shards,
@@ -170,10 +180,11 @@ exit $code
             "--time=120".to_owned(),
         ];
         let comment = "# Merges what the shards have left. Can be run at any time, and again.";
-        self.head("merge", comment, "merge.log", &options)
+        self.head("merge", comment, MERGE_LOG, &options)
             + &format!(
                 r#""$dir/regatta" merge "$dir/{MERGED}" "$dir"/{SHARDS}/*/results.sqlite --skip-bad
 code=$?
+echo $code >"$dir/{MERGE_STATUS}"
 if [ $code -eq 3 ]; then
   list=$(cut -d/ -f1 "$dir/{MERGED}/missing-shards.txt" | paste -sd,)
   echo "run the missing shards with: sbatch --array=$list $dir/shards.sbatch"

@@ -54,8 +54,10 @@ impl Shard {
 pub struct Queue {
     /// Tasks that run or wait, by number. `None` if Slurm does not run the plan, or did not answer.
     tasks: Option<BTreeMap<u32, TaskState>>,
-    /// Ends of tasks, if the site keeps accounts.
-    ended: BTreeMap<u32, String>,
+    /// The check of a node and the merge where they run or wait, by number of the job; `None` as above.
+    pub(super) jobs: Option<BTreeMap<String, TaskState>>,
+    /// Ends of tasks and jobs by Slurm's number, if the site keeps accounts.
+    pub(super) ended: BTreeMap<String, String>,
     /// Reason why Slurm did not answer.
     pub warning: Option<String>,
 }
@@ -63,7 +65,7 @@ pub struct Queue {
 /// Plan whose shards are in a directory.
 #[derive(Debug, Clone)]
 pub struct ShardedPlan {
-    dir: PathBuf,
+    pub(super) dir: PathBuf,
     /// The plan. For shards that were started by hand, it is made from their files.
     pub(super) submission: Submission,
     /// Whether `regatta submit` made the directory.
@@ -90,12 +92,14 @@ impl ShardedPlan {
         if !self.is_submitted {
             return Queue::default();
         }
-        let job = self.submission.jobs.as_ref();
-        let job = job.map(|jobs| jobs.shards.as_str());
-        match self.tasks(job) {
+        let jobs = self.submission.jobs.as_ref();
+        match self.tasks(jobs.map(|jobs| jobs.shards.as_str())) {
             Ok(tasks) => Queue {
                 tasks: Some(tasks),
-                ended: job.map(slurm::ended).unwrap_or_default(),
+                jobs: jobs.and_then(|jobs| slurm::jobs(&[&jobs.preflight, &jobs.merge]).ok()),
+                ended: jobs.map_or_else(BTreeMap::new, |jobs| {
+                    slurm::ended(&[&jobs.preflight, &jobs.shards, &jobs.merge])
+                }),
                 warning: None,
             },
             Err(reason) => Queue {
@@ -108,7 +112,16 @@ impl ShardedPlan {
     /// Returns the state of all shards.
     pub fn shards(&self, queue: &Queue) -> Vec<Shard> {
         let mut starts = starts::by_shard(self.starts());
-        let mut of = |number| shard(number, starts.remove(&number).unwrap_or_default(), queue);
+        let job = self
+            .submission
+            .jobs
+            .as_ref()
+            .map(|jobs| jobs.shards.as_str());
+        let mut of = |number| {
+            let starts = starts.remove(&number).unwrap_or_default();
+            let ended = job.and_then(|job| queue.ended.get(&format!("{job}_{number}")));
+            shard(number, starts, queue, ended)
+        };
         (1..=self.submission.shards).map(&mut of).collect()
     }
 
@@ -156,7 +169,7 @@ fn of_parts(dir: &Path) -> Option<Submission> {
     })
 }
 
-fn shard(number: u32, starts: Vec<Start>, queue: &Queue) -> Shard {
+fn shard(number: u32, starts: Vec<Start>, queue: &Queue, ended: Option<&String>) -> Shard {
     let progress = || starts.iter().filter_map(|start| start.progress.as_ref());
     let last = starts.last();
     let running = last.and_then(|start| start.progress.as_ref());
@@ -174,9 +187,7 @@ fn shard(number: u32, starts: Vec<Start>, queue: &Queue) -> Shard {
             None if last.is_none() => {
                 ShardState::Waiting("it was not started, as far as its files tell".to_owned())
             }
-            Some(None) | None => {
-                ShardState::Missing(missing_reason(last, queue.ended.get(&number)))
-            }
+            Some(None) | None => ShardState::Missing(missing_reason(last, ended)),
         }
     };
     let rate = match (&state, running) {

@@ -7,12 +7,22 @@ use crate::exit::{Failure, Result};
 /// Largest number of array tasks plus one, if the site does not report it: Slurm's default.
 const DEFAULT_ARRAY_SIZE: u32 = 1001;
 
-/// State of an array task: as Slurm names it, such as `RUNNING`, with the node or the reason.
+/// State of a job or of an array task: as Slurm names it, such as `RUNNING`, with the node or the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskState {
     pub state: String,
     /// Node of a task that runs; else the reason why it waits.
     pub location: String,
+}
+
+impl TaskState {
+    fn new(state: &str, node: &str, reason: &str) -> Self {
+        let location = if node.is_empty() { reason } else { node };
+        Self {
+            state: state.to_owned(),
+            location: location.to_owned(),
+        }
+    }
 }
 
 /// Returns the output of a command of Slurm, or the reason why it has none.
@@ -71,16 +81,34 @@ pub fn cancel(jobs: &[&str]) {
 /// Reads text in a format of our own: the form of `squeue --json` differs from version to version.
 pub fn tasks(job: Option<&str>, script: &Path) -> Result<BTreeMap<u32, TaskState>, String> {
     let form = ["--noheader", "--array", "--format=%K|%T|%N|%r|%o"];
-    let squeue = |which: &[&str]| output("squeue", &[&form, which].concat());
-    let job_tasks = job.map(|job| match squeue(&["--jobs", job]) {
+    let of_job = job.map(|job| queued(&form, job)).transpose()?;
+    let mut tasks = read_tasks(&of_job.unwrap_or_default(), None);
+    let own = output("squeue", &[&form[..], &["--me"]].concat())?;
+    tasks.extend(read_tasks(&own, Some(script)));
+    Ok(tasks)
+}
+
+/// Returns the jobs of this list that wait or run, by number; an error if Slurm does not answer.
+pub fn jobs(list: &[&str]) -> Result<BTreeMap<String, TaskState>, String> {
+    let text = queued(&["--noheader", "--format=%A|%T|%N|%r"], &list.join(","))?;
+    let job = |line: &str| {
+        let columns: Vec<&str> = line.split('|').map(str::trim).collect();
+        let [number, state, node, reason] = columns[..] else {
+            return None;
+        };
+        Some((number.to_owned(), TaskState::new(state, node, reason)))
+    };
+    Ok(text.lines().filter_map(job).collect())
+}
+
+/// Returns what `squeue` says about jobs in this form.
+fn queued(form: &[&str], jobs: &str) -> Result<String, String> {
+    match output("squeue", &[form, &["--jobs", jobs]].concat()) {
         // It has forgotten a job that ended some minutes ago. `squeue` has one exit code for all of its errors and no form of
         // them for programs, so that its words are all there is; with other words its message is shown as it is.
         Err(reason) if reason.contains("Invalid job id") => Ok(String::new()),
         result => result,
-    });
-    let mut tasks = read_tasks(&job_tasks.transpose()?.unwrap_or_default(), None);
-    tasks.extend(read_tasks(&squeue(&["--me"])?, Some(script)));
-    Ok(tasks)
+    }
 }
 
 /// Reads the output of `squeue`, of all tasks or of those of one script.
@@ -88,28 +116,28 @@ fn read_tasks(text: &str, script_filter: Option<&Path>) -> BTreeMap<u32, TaskSta
     let task = |line: &str| {
         let mut columns = line.splitn(5, '|').map(str::trim);
         let number = columns.next()?.parse().ok()?;
-        let state = columns.next()?.to_owned();
+        let state = columns.next()?;
         let (node, reason) = (columns.next()?, columns.next()?);
         let script = columns.next()?;
         if script_filter.is_some_and(|script_filter| Path::new(script) != script_filter) {
             return None;
         }
-        let location = if node.is_empty() { reason } else { node };
-        let location = location.to_owned();
-        Some((number, TaskState { state, location }))
+        Some((number, TaskState::new(state, node, reason)))
     };
     text.lines().filter_map(task).collect()
 }
 
-/// Returns how the tasks of an array ended, from the accounting, where the site has one: state and exit
-/// status.
-pub fn ended(job: &str) -> BTreeMap<u32, String> {
+/// Returns how jobs and the tasks of arrays ended, by the number that Slurm gives them, such as `7` and `8_1`, from the
+/// accounting, where the site has one: state and exit status.
+pub fn ended(jobs: &[&str]) -> BTreeMap<String, String> {
     let form = "--format=JobID,State,ExitCode";
     let args = ["--noheader", "--parsable2", "--allocations", form];
-    let output_text = output("sacct", &[&args[..], &["--jobs", job]].concat()).unwrap_or_default();
+    let jobs = jobs.join(",");
+    let output_text =
+        output("sacct", &[&args[..], &["--jobs", &jobs]].concat()).unwrap_or_default();
     let task = |line: &str| {
         let mut columns = line.split('|');
-        let number = columns.next()?.split_once('_')?.1.parse().ok()?;
+        let number = columns.next()?.to_owned();
         let state = columns.next()?;
         Some((number, format!("{state}, exit code {}", columns.next()?)))
     };

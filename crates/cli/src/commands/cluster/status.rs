@@ -9,6 +9,7 @@ use super::{
     LOGS, MERGE_SCRIPT, MERGED,
     shards::{Shard, ShardState, ShardedPlan},
     shards_script,
+    steps::Steps,
 };
 use crate::{
     args::StatusArgs,
@@ -35,9 +36,11 @@ pub fn status(args: &StatusArgs) -> Result<Code> {
     if let Some(warning) = &queue.warning {
         output::err(&format!("warning: {warning}"));
     }
-    output::out(&text(&plan, &shards, args))?;
+    let steps = Steps::of(&plan, &shards, &queue);
+    let notes: String = steps.notes.iter().map(|note| format!("{note}\n")).collect();
+    output::out(&(text(&plan, &shards, args) + &notes))?;
     let is_missing = |shard: &Shard| matches!(shard.state, ShardState::Missing(_));
-    Ok(match shards.iter().any(is_missing) {
+    Ok(match steps.is_stuck || shards.iter().any(is_missing) {
         true => Code::Incomplete,
         false => Code::Measured,
     })
@@ -139,9 +142,6 @@ fn next_of_submission(missing: &[&Shard], dir: &Path) -> String {
             dir.join(MERGE_SCRIPT).display(),
             dir.join(LOGS).display()
         );
-    }
-    if dir.join(MERGED).join("summary.json").exists() {
-        let _ = writeln!(text, "merged in `{}`", dir.join(MERGED).display());
     }
     text
 }

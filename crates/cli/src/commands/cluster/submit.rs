@@ -11,15 +11,15 @@ use regatta_engine::{Done, Plan};
 use regatta_model::{BedKind, Clock, Shard, Study, shell::quoted, units::format_duration};
 
 use super::{
-    Jobs, LOGS, MERGE_SCRIPT, SHARDS, SUBMISSION, Submission, script::Script, shards_script, slurm,
-    write,
+    Jobs, LOGS, MERGE_SCRIPT, MERGED, PDF, SHARDS, SUBMISSION, Submission, script::Script,
+    shards_script, slurm, write,
 };
 use crate::{
     args::SubmitArgs,
     directory,
     dry_run::checks,
     exit::{Code, Failure, OrFailure as _, Result, own_executable, refuse},
-    output::{self, counted},
+    output::{self, counted, typeset},
     study::{self, StoredStudy, registry},
 };
 
@@ -63,6 +63,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code> {
     };
     plan.shard(first, Done::default()).bad()?;
     let shard_time = total / shards;
+    let typesetter = typeset::typesetter();
     let script = Script {
         dir: &dir,
         study: &chosen.study.name,
@@ -87,6 +88,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code> {
             _ => "--bed netns",
         },
         has_kernel: image.is_some(),
+        has_typesetter: typesetter.is_some(),
         slurm_args: &args.slurm_arg,
     };
     let mut submission = Submission {
@@ -97,6 +99,14 @@ pub fn submit(args: &SubmitArgs) -> Result<Code> {
         jobs: None,
     };
     prepare(&dir, &script, image.as_ref())?;
+    match typesetter {
+        // The merged run has its PDF on every node with Python.
+        Some(typesetter) => {
+            let to = dir.join(PDF);
+            typesetter.copy_to(&to).cannot("write", &to)?;
+        }
+        None => output::err(&typeset::missing_note(&dir.join(MERGED))),
+    }
     let stored = StoredStudy {
         study: chosen.study.clone(),
         study_text: chosen.text,

@@ -19,6 +19,7 @@ use super::{
     merged_run,
     shards::{Queue, Shard, ShardState, ShardedPlan},
     starts::Start,
+    steps::Steps,
 };
 use crate::exit::{Failure, Result};
 
@@ -94,6 +95,8 @@ impl Watch {
         now.ends_unix_ns = ends_unix_ns(now.trials.saturating_sub(now.done), &shards);
         now.messages.extend(self.queue.warning.clone());
         now.messages.extend(missing(&shards));
+        let steps = Steps::of(&self.plan, &shards, &self.queue);
+        now.messages.extend(steps.notes);
         if unread > 0 {
             now.messages.push(format!(
                 "cells are without the trials of {unread} shards under way on other machines"
