@@ -3,8 +3,8 @@
 
 use itertools::Itertools as _;
 use regatta_model::{
-    Better,
-    metric::{self, id},
+    Better, MetricDefinition,
+    metric::{self, shown_in},
 };
 
 use crate::{
@@ -13,24 +13,6 @@ use crate::{
     format::{Scale, ahead, quantity},
     language::tr,
 };
-
-/// Columns of the table after the metric of the ranking: the metric, and its heading on two lines, of which the second ends
-/// with the unit.
-const COLUMNS: [(&str, &str); 13] = [
-    (id::GOODPUT_BPS, "goodput"),
-    (id::REQUESTS_PER_SECOND, "requests"),
-    (id::TIME_TO_FIRST_BYTE_P50_NS, "first byte"),
-    (id::TIME_TO_COMPLETION_P50_NS, "completion"),
-    (id::MESSAGE_DELAY_P95_NS, "message p95"),
-    (id::STEP_TIME_P95_NS, "step p95"),
-    (id::ROUND_TRIP_DELAY_P50_NS, "loaded RTT"),
-    (id::STREAM_ROUND_TRIP_DELAY_P50_NS, "stream RTT"),
-    (id::CPU_PER_BYTE_NS, "CPU"),
-    (id::RETRANSMIT_RATIO, "retransmits"),
-    (id::SET_UP_TIME_MEAN_NS, "set-up"),
-    (id::MESSAGE_LOSS_RATIO, "lost"),
-    (id::PEAK_MEMORY_SENDER_BYTES, "memory"),
-];
 
 /// Ratio of two values of a column from which they differ to a reader.
 const DIFFERENT: f64 = 1.05;
@@ -58,27 +40,30 @@ impl Column {
 
 /// Returns the columns in which cells differ, that of the ranking first.
 pub fn columns(cells: &[&Cell], primary: &str) -> Vec<Column> {
-    let heading = |name: &str| COLUMNS.iter().find(|(metric, _)| *metric == name);
     let Some(definition) = metric::find(primary) else {
         return Vec::new();
     };
-    let own = (
-        definition.name,
-        heading(primary).map_or(definition.title, |(_, heading)| heading),
-    );
-    let others = COLUMNS.into_iter().filter(|(name, _)| *name != primary);
-    let column = |(metric, heading): (&'static str, &'static str)| {
-        let values = cells.iter().filter_map(|cell| Some(cell.shown(metric)?.0));
+    let listed = || {
+        shown_in(|place| match place {
+            metric::Place::Answer(heading) => Some(heading),
+            _ => None,
+        })
+    };
+    let heading = listed().find(|(metric, _)| metric.name == primary);
+    let own = heading.unwrap_or((definition, definition.title));
+    let others = listed().filter(|(metric, _)| metric.name != primary);
+    let column = |(metric, heading): (&MetricDefinition, &'static str)| {
+        let values = cells
+            .iter()
+            .filter_map(|cell| Some(cell.shown(metric.name)?.0));
         let (least, most) = values.minmax().into_option()?;
         let is_alone = cells.iter().map(|cell| &cell.transport).all_equal();
-        let differs = is_alone || metric == definition.name || most > least * DIFFERENT;
-        differs.then(|| {
-            Some(Column {
-                metric,
-                scale: Scale::for_largest(metric::find(metric)?.unit, most),
-                heading,
-            })
-        })?
+        let differs = is_alone || metric.name == definition.name || most > least * DIFFERENT;
+        differs.then(|| Column {
+            metric: metric.name,
+            scale: Scale::for_largest(metric.unit, most),
+            heading,
+        })
     };
     [own].into_iter().chain(others).filter_map(column).collect()
 }

@@ -6,15 +6,15 @@ use std::{collections::BTreeSet, fmt::Write as _};
 use comfy_table::{Attribute, Cell as TableCell, Color, Table};
 use itertools::Itertools as _;
 use regatta_model::{
-    metric,
-    metric::id,
+    MetricDefinition,
+    metric::{self, Place, shown_in},
     shell::{printable, quoted},
 };
 use regatta_results::{FILE_NAME, has_log, is_being_written};
 
 use crate::{
     RunData, Summary,
-    analysis::{BESIDE_METRICS, Cell, ClaimOutcome, SweepResult, claims_line, other_means},
+    analysis::{Cell, ClaimOutcome, SweepResult, beside, claims_line, other_means},
     brief,
     format::{Scale, capital},
     labels::Labels,
@@ -24,33 +24,6 @@ use crate::{
 };
 
 pub use crate::text::TerminalOptions;
-
-/// Columns of the tables: name of the metric, and its heading over several lines.
-const COLUMNS: [(&str, &str); 11] = [
-    (id::GOODPUT_BPS, "goodput"),
-    (id::REQUESTS_PER_SECOND, "requests\nper second"),
-    (id::MESSAGE_DELAY_P95_NS, "message\ndelay, 95th\npercentile"),
-    (
-        id::TIME_TO_FIRST_BYTE_P50_NS,
-        "time to\nfirst byte,\nmedian",
-    ),
-    (
-        id::TIME_TO_COMPLETION_P50_NS,
-        "time to\ncompletion,\nmedian",
-    ),
-    (id::ROUND_TRIP_DELAY_P50_NS, "delay under\nload,\nmedian"),
-    (id::ROUND_TRIP_DELAY_P95_NS, "its p95"),
-    (
-        id::STREAM_ROUND_TRIP_DELAY_P50_NS,
-        "delay on a\nstream,\nmedian",
-    ),
-    (id::STREAM_ROUND_TRIP_DELAY_P95_NS, "its p95"),
-    (
-        id::GOODPUT_PER_CORE_PERCENT_BPS,
-        "goodput per\n1 % of a\ncore",
-    ),
-    (id::MESSAGE_LOSS_RATIO, "message\nloss"),
-];
 
 /// Width at which headings in other languages are broken.
 const NARROW_HEADING: usize = 14;
@@ -301,20 +274,26 @@ fn columns(cells: &[&Cell]) -> Vec<Column> {
     let own = cells
         .iter()
         .find_map(|cell| metric::find(cell.ranked_by.as_deref()?));
-    let own = own.filter(|own| COLUMNS.iter().all(|(name, _)| *name != own.name));
-    let own = own.map(|own| (own.name, own.title));
-    let column = |(name, narrow)| {
-        let means = cells.iter().filter_map(|cell| Some(cell.shown(name)?.0));
+    let listed = shown_in(|place| match place {
+        Place::Column(narrow) => Some(narrow),
+        _ => None,
+    });
+    let listed = Vec::from_iter(listed);
+    let own = own.filter(|own| listed.iter().all(|(metric, _)| metric.name != own.name));
+    let own = own.map(|own| (own, own.title));
+    let column = |(metric, narrow): (&MetricDefinition, &'static str)| {
+        let means = cells
+            .iter()
+            .filter_map(|cell| Some(cell.shown(metric.name)?.0));
         let largest = means.reduce(f64::max)?;
-        let metric = metric::find(name)?;
         Some(Column {
-            name,
+            name: metric.name,
             scale: Scale::for_largest(metric.unit, largest),
             wide: metric.title,
             narrow: narrow_heading(metric.title, narrow),
         })
     };
-    own.into_iter().chain(COLUMNS).filter_map(column).collect()
+    own.into_iter().chain(listed).filter_map(column).collect()
 }
 
 /// Returns a heading over several lines: the English one, or the title of the language broken into short lines.
@@ -354,15 +333,13 @@ fn mean(
 
 /// Whether a metric stands beside a median, without an interval.
 fn is_beside(metric: &str) -> bool {
-    let mut beside = BESIDE_METRICS.iter();
-    beside.any(|(_, percentile)| *percentile == metric)
+    beside().any(|(percentile, _)| percentile.name == metric)
 }
 
 /// Returns the line of a cell under a median, in a table that has no room for the column of its percentile.
 fn beside_median(cell: &Cell, column: &Column) -> Option<String> {
-    let mut beside = BESIDE_METRICS.iter();
-    let (_, percentile) = beside.find(|(median, _)| *median == column.name)?;
-    let (value, _) = cell.shown(percentile)?;
+    let (percentile, _) = beside().find(|(_, median)| *median == column.name)?;
+    let (value, _) = cell.shown(percentile.name)?;
     Some(format!("\np95\u{a0}{}", column.scale.text(value)))
 }
 

@@ -13,17 +13,22 @@ super::metrics! {
         "Of it, user time.";
     CPU_RECEIVER_SYSTEM_RATIO = "cpu_receiver_system_ratio" [CoreRatio, Lower] "CPU, receiver, system":
         "Of it, system time.";
-    CPU_HOST_RATIO = "cpu_host_ratio" [Ratio, Lower] "CPU, host":
+    CPU_HOST_RATIO = "cpu_host_ratio" [Ratio, Lower] "CPU, host"
+        {12: Differences, PageColumn, Means, Order, Runs("CPU of the host"), Limit("host-cpu")}:
         "Time of all cores of the sender's host that was not idle in the sender's window (see `packets_sent`), over its length, the emulator and everything else included; 100 % is the whole host. Absent where time times cores is less than 100 ms, as the kernel counts in steps of 10 ms.";
     CPU_HOST_SOFTIRQ_RATIO = "cpu_host_softirq_ratio" [Ratio, Lower] "CPU, host, softirq":
         "Time in softirq of all cores of the same host in the same window, by the kernel's ticks, which miss much of what is short.";
     CPU_PATH_RATIO = "cpu_path_ratio" [CoreRatio, Neither] "CPU, emulator":
         "CPU time of the process that forwards the packets over the whole trial, idle probe and set-up included; 100 % is one core. Part of both hosts' network stacks runs on it: what an arriving packet causes, and with TCP the sending that an acknowledgement allows. Charged to no transport.";
-    GOODPUT_PER_CORE_PERCENT_BPS = "goodput_per_core_percent_bps" [BitsPerSecond, Higher] "goodput per 1 % of a core":
+    GOODPUT_PER_CORE_PERCENT_BPS = "goodput_per_core_percent_bps" [BitsPerSecond, Higher] "goodput per 1 % of a core"
+        {13: Compared, Differences, Column("goodput per\n1 % of a\ncore"), Price("CPU time", "CPU time"), Sweeps,
+            Means, Spread}:
         "Goodput over the CPU of both ends' processes in per cent of one core. What the kernel does for them elsewhere, in softirq or on the emulator's time, is not in it, and TCP has more of that than a transport in user space: see the host's and the emulator's CPU.";
-    CPU_PER_BYTE_NS = "cpu_per_byte_ns" [NanosecondsPerByte, Lower] "CPU per byte":
+    CPU_PER_BYTE_NS = "cpu_per_byte_ns" [NanosecondsPerByte, Lower] "CPU per byte"
+        {11: Answer("CPU"), Runs("CPU"), Limit("cpu")}:
         "CPU time of both ends' processes over delivered bytes; what the kernel does for them elsewhere is not in it.";
-    PEAK_MEMORY_SENDER_BYTES = "peak_memory_sender_bytes" [Bytes, Lower] "peak memory, sender":
+    PEAK_MEMORY_SENDER_BYTES = "peak_memory_sender_bytes" [Bytes, Lower] "peak memory, sender"
+        {17: Answer("memory"), Price("memory", "memory"), Limit("memory")}:
         "Largest resident set of the sending process, the part before the trial included.";
     PEAK_MEMORY_RECEIVER_BYTES = "peak_memory_receiver_bytes" [Bytes, Lower] "peak memory, receiver":
         "Largest resident set of the receiving process, the part before the trial included.";
@@ -43,6 +48,7 @@ super::metrics! {
         "Receive and transmit drops on both hosts' interfaces, each in its end's window (see `packets_sent`, `packets_received`).";
     INTERFACE_COLLISIONS = "interface_collisions" [Count, Lower, Sum] "interface collisions":
         "Collisions on both hosts' interfaces, each in its end's window (see `packets_sent`, `packets_received`).";
-    RECEIVE_BUFFER_ERRORS = "receive_buffer_errors" [Count, Lower, Receiver] "receive buffer errors":
+    RECEIVE_BUFFER_ERRORS = "receive_buffer_errors" [Count, Lower, Receiver] "receive buffer errors"
+        {20: Loss(5)}:
         "UDP datagrams that the receiving host dropped because the socket's buffer was full (RcvbufErrors), in the receiver's window (see `packets_received`); not loss on the path. The kernel counts those of all sockets of the network namespace, on a network as it is those of other programs too. Absent for TCP and SCTP of the kernel.";
 }

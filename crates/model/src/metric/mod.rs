@@ -1,13 +1,14 @@
 //! The metrics: one name, one unit, one definition for each.
 //!
 //! A metric that is not in this table is not written to any file. Adding one takes an entry here and the
-//! code that measures it, under its constant in [`id`].
+//! code that measures it, under its constant in [`id`]. The entry says, too, where reports show it.
 
 /// Defines metrics, one entry each: the constant with its name, the name, its unit, direction and,
-/// unless it is [`Combination::Sender`], its rule of combination; title; definition.
+/// unless it is [`Combination::Sender`], its rule of combination; title; where reports show it beside the tables of all
+/// metrics, its rank among those and its [`Place`]s; definition.
 macro_rules! metrics {
-    ($($id:ident = $name:literal [$unit:ident, $better:ident $(, $rule:ident)?] $title:literal:
-        $definition:literal;)*) => {
+    ($($id:ident = $name:literal [$unit:ident, $better:ident $(, $rule:ident)?] $title:literal
+        $({$rank:literal: $($place:ident $(($($of_place:expr),+))?),+})?: $definition:literal;)*) => {
         /// Names of these metrics.
         pub mod id {
             $(#[doc = $definition] pub const $id: &str = $name;)*
@@ -19,6 +20,8 @@ macro_rules! metrics {
             title: $title,
             better: super::Better::$better,
             combination: [$(super::Combination::$rule,)? super::Combination::Sender][0],
+            rank: [$($rank,)? u8::MAX][0],
+            places: &[$($(super::Place::$place $(($($of_place),+))?),+)?],
             definition: $definition,
         }),*];
     };
@@ -29,6 +32,7 @@ mod families;
 mod hosts;
 mod network;
 mod packet_counter;
+mod places;
 mod series;
 mod work;
 
@@ -45,6 +49,7 @@ use crate::{
 };
 pub use families::{DelayMetrics, EndMetrics};
 pub use packet_counter::{Fate, PacketCounter, PacketCounters};
+pub use places::{Place, is_in, names_in, shown_in};
 pub use series::{SERIES, SeriesDefinition, find_series, series_id};
 
 /// Unit of a stored value. Names carry it (`_ns`, `_bytes`, `_bps`, `_ratio`); tables show it
@@ -185,6 +190,12 @@ pub struct MetricDefinition {
     /// Rule for the values of both ends.
     #[serde(skip)]
     pub combination: Combination,
+    /// Rank among the metrics that reports show in places of their own.
+    #[serde(skip)]
+    pub rank: u8,
+    /// Places in which reports show it, beside the tables of all metrics.
+    #[serde(skip)]
+    pub places: &'static [Place],
     /// Quantity that is measured, and between which events, with its source.
     pub definition: &'static str,
 }

@@ -3,7 +3,9 @@
 super::metrics! {
     RETRANSMITTED_PACKETS = "retransmitted_packets" [Count, Lower, SenderOrSum] "retransmissions":
         "Segments (TCP) or packets (QUIC: packets declared lost) that the sender had to send again, from the beginning of the connection to the end of the transfer, the warm-up included.";
-    RETRANSMIT_RATIO = "retransmit_ratio" [Ratio, Lower] "retransmit ratio":
+    RETRANSMIT_RATIO = "retransmit_ratio" [Ratio, Lower] "retransmit ratio"
+        {14: Answer("retransmits"), Price("retransmitted packets", "retransmissions"), Loss(8),
+            Runs("retransmissions"), Limit("retransmissions")}:
         "Retransmissions over packets that the transport sent, as it counts them from the beginning of the connection to the end of the transfer. It is not the path's loss. Of a script, of the host that sends most.";
     CONGESTION_WINDOW_MEAN_BYTES = "congestion_window_mean_bytes" [Bytes, Neither] "congestion window, mean":
         "Mean of the stored samples, each counted once (series `congestion_window_bytes`, which begins with the transfer, or after its warm-up); of an external driver what its program says.";
@@ -31,7 +33,8 @@ super::metrics! {
         "IP packets that the path lost at random or that its full queue dropped, sender to receiver, in the whole trial (see `path_packets`); instead of `path_loss_drops` and `path_queue_drops` where netem at the ends, which counts both as one, has a rate and a loss.";
     PATH_OTHER_DROPS = "path_other_drops" [Count, Neither] "path drops: other":
         "IP packets dropped for another cause (larger than the MTU, refused by the receiving interface, or before the emulator could take them because it was overrun), sender to receiver, in the whole trial (see `path_packets`).";
-    PATH_LOSS_RATIO = "path_loss_ratio" [Ratio, Neither] "path loss":
+    PATH_LOSS_RATIO = "path_loss_ratio" [Ratio, Neither] "path loss"
+        {20: Loss(6)}:
         "Packets that the path lost on the wire, at random, in bursts or by list, over packets into the path, in the whole trial (see `path_packets`), sender to receiver.";
     PATH_REVERSE_PACKETS = "path_reverse_packets" [Count, Neither] "packets into the path, reverse":
         "IP packets that the emulated path was offered in the whole trial (see `path_packets`), receiver to sender. Absent with `offloads = \"on\"`.";

@@ -21,11 +21,12 @@ pub enum Fate {
 
 /// Defines the counters, one entry each: its name, in JSON and in the names of its metrics; the fate of the packets; what is
 /// said of such a packet after the number of them, and in a capture; and, unless `path_other_drops` has it, the beginning and the
-/// end of the title of its metric, what is said of `IP packets`, and the end of the definition. Links that ask for it are those of
+/// end of the title of its metric, what is said of `IP packets`, the end of the definition, and where reports show that of the data's direction. Links that ask for it are those of
 /// [`Link::asks_for`](crate::Link::asks_for).
 macro_rules! packet_counters {
     ($($(#[$meaning:meta])* $counter:ident = $name:literal [$fate:ident] $said:literal, $captured:literal
-        $(($title:literal, $of:literal) => $what:literal, $rest:literal)?;)*) => {
+        $(($title:literal, $of:literal) => $what:literal, $rest:literal
+            $({$rank:literal: $($place:ident($of_place:expr)),+})?)?;)*) => {
         /// Counter of packets of one direction of a path.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum PacketCounter {
@@ -78,18 +79,22 @@ macro_rules! packet_counters {
         /// The metrics of the counters: those of the direction of the data, then those of the other one.
         pub(super) const METRICS: &[super::MetricDefinition] = &[
             $($(packet_counters!(@metric concat!("path_", $name), concat!($title, $of),
-                concat!("IP packets ", $what, ", sender to receiver, in the whole trial (see `path_packets`)", $rest, ".")),)?)*
+                concat!("IP packets ", $what, ", sender to receiver, in the whole trial (see `path_packets`)", $rest, "."),
+                [$($rank,)? u8::MAX][0], &[$($(super::Place::$place($of_place)),+)?]),)?)*
             $($(packet_counters!(@metric concat!("path_reverse_", $name), concat!($title, ", reverse", $of),
-                concat!("IP packets ", $what, ", receiver to sender, in the whole trial (see `path_packets`)", $rest, ".")),)?)*
+                concat!("IP packets ", $what, ", receiver to sender, in the whole trial (see `path_packets`)", $rest, "."),
+                u8::MAX, &[]),)?)*
         ];
     };
-    (@metric $name:expr, $title:expr, $definition:expr) => {
+    (@metric $name:expr, $title:expr, $definition:expr, $rank:expr, $places:expr) => {
         super::MetricDefinition {
             name: $name,
             unit: super::Unit::Count,
             title: $title,
             better: super::Better::Neither,
             combination: super::Combination::Sender,
+            rank: $rank,
+            places: $places,
             definition: $definition,
         }
     };
@@ -111,7 +116,7 @@ packet_counters! {
     /// Dropped because the bottleneck's queue had no room.
     Queue = "queue_drops" [Dropped] "dropped by the full queue", "dropped: the queue was full"
         ("path drops", ": queue full")
-        => "that the bottleneck's full queue dropped", "";
+        => "that the bottleneck's full queue dropped", "" {20: Loss(7)};
     /// Dropped by the queue's discipline, so that the queue becomes shorter; without those that were to be lost on the wire,
     /// which are counted as such.
     Discipline = "aqm_drops" [Dropped] "dropped by the queue's discipline", "dropped by the queue's discipline"

@@ -1,7 +1,9 @@
 //! Metrics of the workloads and their probes.
 
 super::metrics! {
-    GOODPUT_BPS = "goodput_bps" [BitsPerSecond, Higher] "goodput":
+    GOODPUT_BPS = "goodput_bps" [BitsPerSecond, Higher] "goodput"
+        {1: Compared, Differences, Column("goodput"), Answer("goodput"), Spread, Order, Runs("goodput"),
+            Limit("goodput")}:
         "Delivered application bits over the time from the first connect call to the arrival of the receiver's acknowledgement; where the listening host sends, to the delivery of the last byte. Retransmitted bits do not count, nor does the warm-up, if there is one. Of several flows, or both directions, the sum.";
     GOODPUT_FORWARD_BPS = "goodput_forward_bps" [BitsPerSecond, Higher] "goodput from the connecting host":
         "Of a transfer in both directions at once, whose `goodput_bps` is the sum: the part that the connecting host sent, over the same time.";
@@ -23,7 +25,8 @@ super::metrics! {
         "Time from the beginning of the transfer that goodput and CPU time leave out, as the study asks.";
     WARM_UP_BYTES = "warm_up_bytes" [Bytes, Neither, SenderOrSum] "bytes in the warm-up":
         "Bytes delivered during the warm-up: they count as delivered, but not towards goodput.";
-    SET_UP_TIME_MEAN_NS = "set_up_time_mean_ns" [Nanoseconds, Lower] "set-up time, mean":
+    SET_UP_TIME_MEAN_NS = "set_up_time_mean_ns" [Nanoseconds, Lower] "set-up time, mean"
+        {15: Answer("set-up"), Price("set-up time", "set-up time"), Runs("set-up time"), Limit("set-up")}:
         "From the connect call until the connection can carry data: TCP's handshake, with TLS's where it is used; QUIC's handshake; for UDP the exchange that opens the flow. Mean over the connections; of one, its time.";
     SET_UP_TIME_P50_NS = "set_up_time_p50_ns" [Nanoseconds, Lower] "set-up time, median":
         "Median over the measured connections, where there are several; `set_up_time_mean_ns` is their mean then. Percentiles are as exact as `message_delay_p50_ns`.";
@@ -47,9 +50,12 @@ super::metrics! {
         "Maximum of the same messages.";
     ROUND_TRIP_DELAY_MEAN_NS = "round_trip_delay_mean_ns" [Nanoseconds, Lower] "delay under load, mean":
         "Mean over the messages that are sent at an interval, on a connection of their own, and sent back: from the scheduled departure of each to its answer. Those count whose scheduled departure lies in the time of goodput: from the moment when the transfer's first connection can carry data, and from the end of the warm-up, to the arrival of the acknowledgement or the deadline; their answers may come later. A message or an answer that is lost and sent again by the transport takes longer than the path does, which a mean shows more than a median: see `probe_packets_retransmitted`.";
-    ROUND_TRIP_DELAY_P50_NS = "round_trip_delay_p50_ns" [Nanoseconds, Lower] "delay under load, median":
+    ROUND_TRIP_DELAY_P50_NS = "round_trip_delay_p50_ns" [Nanoseconds, Lower] "delay under load, median"
+        {7: Compared, Differences, Column("delay under\nload,\nmedian"), Answer("loaded RTT"),
+            Price("delay under load", "delay"), Sweeps, Means, Spread, Order, Runs("delay"), Limit("delay")}:
         "Median of the same messages; of an even number the mean of the middle two.";
-    ROUND_TRIP_DELAY_P95_NS = "round_trip_delay_p95_ns" [Nanoseconds, Lower] "delay under load, 95th percentile":
+    ROUND_TRIP_DELAY_P95_NS = "round_trip_delay_p95_ns" [Nanoseconds, Lower] "delay under load, 95th percentile"
+        {8: Column("its p95"), Beside(id::ROUND_TRIP_DELAY_P50_NS)}:
         "95th percentile of the same messages.";
     ROUND_TRIP_DELAY_P99_NS = "round_trip_delay_p99_ns" [Nanoseconds, Lower] "delay under load, 99th percentile":
         "99th percentile of the same messages, of 100 or more.";
@@ -57,9 +63,12 @@ super::metrics! {
         "Maximum of the same messages.";
     STREAM_ROUND_TRIP_DELAY_MEAN_NS = "stream_round_trip_delay_mean_ns" [Nanoseconds, Lower] "delay under load, on a stream, mean":
         "Mean over the probe messages on a stream of the transfer's own connection (`probe.placement = \"stream\"`), which wait for its congestion window, too. Counted as in `round_trip_delay_mean_ns`.";
-    STREAM_ROUND_TRIP_DELAY_P50_NS = "stream_round_trip_delay_p50_ns" [Nanoseconds, Lower] "delay under load, on a stream, median":
+    STREAM_ROUND_TRIP_DELAY_P50_NS = "stream_round_trip_delay_p50_ns" [Nanoseconds, Lower] "delay under load, on a stream, median"
+        {9: Compared, Column("delay on a\nstream,\nmedian"), Answer("stream RTT"),
+            Price("delay on a stream", "delay"), Runs("delay on a stream"), Limit("delay")}:
         "Median of the same messages; of an even number the mean of the middle two.";
-    STREAM_ROUND_TRIP_DELAY_P95_NS = "stream_round_trip_delay_p95_ns" [Nanoseconds, Lower] "delay under load, on a stream, 95th percentile":
+    STREAM_ROUND_TRIP_DELAY_P95_NS = "stream_round_trip_delay_p95_ns" [Nanoseconds, Lower] "delay under load, on a stream, 95th percentile"
+        {10: Column("its p95"), Beside(id::STREAM_ROUND_TRIP_DELAY_P50_NS)}:
         "95th percentile of the same messages.";
     STREAM_ROUND_TRIP_DELAY_P99_NS = "stream_round_trip_delay_p99_ns" [Nanoseconds, Lower] "delay under load, on a stream, 99th percentile":
         "99th percentile of the same messages, of 100 or more.";
@@ -87,23 +96,28 @@ super::metrics! {
         "Distinct messages that the receiver's application got whole.";
     MESSAGES_LOST = "messages_lost" [Count, Lower, SenderOrSum] "messages lost":
         "Messages sent that never arrived. What was under way at the deadline is waited for, as long as the path can hold it, and is not lost if it arrives then, though it was not delivered within the deadline; nor is what the sender's transport still held then and gave up (fact `messages_given_up.sender`); absent if the path can hold it longer than 5 s, and for a reliable transport that the deadline stopped.";
-    MESSAGE_LOSS_RATIO = "message_loss_ratio" [Ratio, Lower] "message loss":
+    MESSAGE_LOSS_RATIO = "message_loss_ratio" [Ratio, Lower] "message loss"
+        {16: Column("message\nloss"), Answer("lost"), Loss(1), Sweeps}:
         "Messages lost over messages sent.";
     MESSAGE_LOSS_FORWARD_RATIO = "message_loss_forward_ratio" [Ratio, Lower] "message loss from the connecting host":
         "Of messages in both directions at once, of which `message_loss_ratio` counts all: loss of those that the connecting host sent.";
     MESSAGE_LOSS_REVERSE_RATIO = "message_loss_reverse_ratio" [Ratio, Lower] "message loss to the connecting host":
         "Of the same messages: loss of those that the listening host sent.";
-    MESSAGES_DUPLICATED = "messages_duplicated" [Count, Lower, ReceiverOrSum] "messages duplicated":
+    MESSAGES_DUPLICATED = "messages_duplicated" [Count, Lower, ReceiverOrSum] "messages duplicated"
+        {20: Loss(2)}:
         "Copies of messages already delivered.";
-    MESSAGES_REORDERED = "messages_reordered" [Count, Lower, ReceiverOrSum] "messages reordered":
+    MESSAGES_REORDERED = "messages_reordered" [Count, Lower, ReceiverOrSum] "messages reordered"
+        {20: Loss(3)}:
         "Messages that arrived after one with a higher sequence number (RFC 4737, Type-P-Reordered).";
-    MESSAGES_CORRUPTED = "messages_corrupted" [Count, Lower, ReceiverOrSum] "messages corrupted":
+    MESSAGES_CORRUPTED = "messages_corrupted" [Count, Lower, ReceiverOrSum] "messages corrupted"
+        {20: Loss(4)}:
         "Messages whose check failed at the receiver: the header is checked whole, the content at the beginning and the end of every piece that arrives.";
     MESSAGE_DELAY_MEAN_NS = "message_delay_mean_ns" [Nanoseconds, Lower] "message delay, mean":
         "Mean delay of the workload's own messages. Stop-and-wait: from handing a message to the transport to the arrival of the other application's acknowledgement. Request-response: from a request's departure to the arrival of its whole answer, where requests leave at a rate from the scheduled departure, so that waiting counts. Multi-stream: from a message's scheduled departure to its whole arrival; between hosts with a clock each as `one_way_delay_p50_ns` is. What was not answered in time has none.";
     MESSAGE_DELAY_P50_NS = "message_delay_p50_ns" [Nanoseconds, Lower] "message delay, median":
         "Median of the same messages; of an even number the mean of the middle two. Of at most 10 000 messages it is exact; of more it comes from a histogram of three significant digits (HdrHistogram), interpolated within the bucket in which the rank lies, and so to less than 0.1 %.";
-    MESSAGE_DELAY_P95_NS = "message_delay_p95_ns" [Nanoseconds, Lower] "message delay, 95th percentile":
+    MESSAGE_DELAY_P95_NS = "message_delay_p95_ns" [Nanoseconds, Lower] "message delay, 95th percentile"
+        {3: Compared, Column("message\ndelay, 95th\npercentile"), Answer("message p95"), Spread, Limit("delay")}:
         "95th percentile of the same messages, as exact as the median.";
     MESSAGE_DELAY_P99_NS = "message_delay_p99_ns" [Nanoseconds, Lower] "message delay, 99th percentile":
         "99th percentile of the same messages, of 100 or more, as exact as the median.";
@@ -113,7 +127,8 @@ super::metrics! {
         "Stop-and-wait: messages whose acknowledgement had not come within the time-out, so that the next one left. The message or its acknowledgement was lost, or late.";
     LATE_ANSWERS = "late_answers" [Count, Lower] "late answers":
         "Acknowledgements and answers that came after the time-out of their message or request; they are told apart by their sequence numbers and are in no delay.";
-    REQUESTS_PER_SECOND = "requests_per_second" [PerSecond, Higher] "requests per second":
+    REQUESTS_PER_SECOND = "requests_per_second" [PerSecond, Higher] "requests per second"
+        {2: Compared, Column("requests\nper second"), Answer("requests")}:
         "Answered requests over the time from the first departure, where requests leave at a rate the first scheduled one, to the arrival of the last answer.";
     REQUEST_RATE_RATIO = "request_rate_ratio" [Ratio, Higher] "request rate achieved":
         "Rate at which requests left over the rate that was asked for, between the first departure and the last. Below 1 the sender was held up by its transport or its host. Absent where an answer lets the next request leave.";
@@ -125,7 +140,8 @@ super::metrics! {
         "Script: mean over the measured steps of the time from the beginning of a step to the arrival of its last byte, at the client. The first step of a scheduled repetition begins at its moment of the schedule, so that waiting counts. The set-up of a connection is in no step. Steps that had not ended at the deadline are left out.";
     STEP_TIME_P50_NS = "step_time_p50_ns" [Nanoseconds, Lower] "step time, median":
         "Median of the same steps, as exact as `message_delay_p50_ns`.";
-    STEP_TIME_P95_NS = "step_time_p95_ns" [Nanoseconds, Lower] "step time, 95th percentile":
+    STEP_TIME_P95_NS = "step_time_p95_ns" [Nanoseconds, Lower] "step time, 95th percentile"
+        {6: Answer("step p95")}:
         "95th percentile of the same steps, as exact as the median.";
     STEP_TIME_P99_NS = "step_time_p99_ns" [Nanoseconds, Lower] "step time, 99th percentile":
         "99th percentile of the same steps, of 100 or more, as exact as the median.";
@@ -157,7 +173,8 @@ super::metrics! {
         "Largest error of `clock_drift_ratio`: half of its interval.";
     TIME_TO_FIRST_BYTE_MEAN_NS = "time_to_first_byte_mean_ns" [Nanoseconds, Lower] "time to first byte, mean":
         "Mean over the measured connections of the time from the connect call to the arrival of the answer's first byte.";
-    TIME_TO_FIRST_BYTE_P50_NS = "time_to_first_byte_p50_ns" [Nanoseconds, Lower] "time to first byte, median":
+    TIME_TO_FIRST_BYTE_P50_NS = "time_to_first_byte_p50_ns" [Nanoseconds, Lower] "time to first byte, median"
+        {4: Compared, Column("time to\nfirst byte,\nmedian"), Answer("first byte"), Means}:
         "Median of the same connections. Percentiles are as exact as `message_delay_p50_ns`.";
     TIME_TO_FIRST_BYTE_P95_NS = "time_to_first_byte_p95_ns" [Nanoseconds, Lower] "time to first byte, 95th percentile":
         "95th percentile of the same connections.";
@@ -167,7 +184,8 @@ super::metrics! {
         "Maximum of the same connections.";
     TIME_TO_COMPLETION_MEAN_NS = "time_to_completion_mean_ns" [Nanoseconds, Lower] "time to completion, mean":
         "Mean over the measured connections of the time from the connect call to the arrival of the whole answer.";
-    TIME_TO_COMPLETION_P50_NS = "time_to_completion_p50_ns" [Nanoseconds, Lower] "time to completion, median":
+    TIME_TO_COMPLETION_P50_NS = "time_to_completion_p50_ns" [Nanoseconds, Lower] "time to completion, median"
+        {5: Compared, Column("time to\ncompletion,\nmedian"), Answer("completion"), Spread}:
         "Median of the same connections. Percentiles are as exact as `message_delay_p50_ns`.";
     TIME_TO_COMPLETION_P95_NS = "time_to_completion_p95_ns" [Nanoseconds, Lower] "time to completion, 95th percentile":
         "95th percentile of the same connections.";

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use itertools::Itertools as _;
 use regatta_model::{
-    MetricDefinition, OptionValue, Outcome, Transport, TrialRecord, Unit, Workload, metric::id,
+    MetricDefinition, OptionValue, Outcome, Transport, TrialRecord, Unit, Workload,
+    metric::{Place, id, is_in},
 };
 use regatta_stats::{Estimate, autocorrelation, binomial_interval, sen_slope, trend_p_value};
 
@@ -77,7 +78,7 @@ fn cell(
     let outcomes = Outcome::ALL.map(|it| (it.name().to_owned(), with(it).count() as u64));
     let study = &index.data.header.study;
     let primary = study.primary_metric(work);
-    let own = study.rank_by.is_some() || !super::HEADLINE_METRICS.contains(&primary);
+    let own = study.rank_by.is_some() || !is_in(Place::Compared, primary);
     let values = index.values(group.cell(&transport.label), primary);
     let values: Vec<f64> = values.iter().map(|(_, value)| *value).collect();
     let kind = MeanKind::of(values.iter().copied());

@@ -7,11 +7,14 @@
 use std::collections::BTreeMap;
 
 use itertools::Itertools as _;
-use regatta_model::{Better, Clock, Study, Until, Workload};
+use regatta_model::{
+    Better, Clock, Study, Until, Workload,
+    metric::{Place, names_in},
+};
 use regatta_stats::{Decision, Estimate, false_discoveries, shared_autocorrelation, simultaneous};
 
 use super::{
-    CONFIDENCE, DIFFERENCE_METRICS, claimed_metrics,
+    CONFIDENCE, claimed_metrics,
     comparison::{Unsaved, better},
     index::{Index, Shared, trials_by_cell},
     summary::{Claim, Comparison, Conclusion, Difference, WorkloadDifference},
@@ -78,14 +81,15 @@ impl PairSpread {
 #[must_use]
 pub fn pair_spreads(data: &RunData) -> Vec<PairSpread> {
     (comparisons(&Index::of(data, &trials_by_cell(data))).into_iter())
-        .filter(|(_, tested)| tested.primary)
-        .filter_map(|(pair, tested)| {
+        .filter(|contrast| contrast.tested.primary)
+        .filter_map(|Contrast { cells, tested, .. }| {
             let estimate = tested.estimate?;
+            let [a, condition, workload] = cells.a.map(str::to_owned);
             Some(PairSpread {
-                condition: pair.condition,
-                workload: pair.workload,
-                a: pair.a,
-                b: pair.b,
+                condition,
+                workload,
+                a,
+                b: cells.b[0].to_owned(),
                 n: estimate.n,
                 deviation: estimate.deviation()?,
             })
@@ -101,23 +105,31 @@ pub fn simultaneous_confidence(pairs: usize) -> f64 {
 
 /// Returns all comparisons and all differences of a run, between conditions and between workloads, decided together.
 pub fn all(index: &Index<'_>) -> (Vec<Comparison>, Vec<Difference>, Vec<WorkloadDifference>) {
-    let (mut comparisons, tested): (Vec<_>, Vec<Tested>) = comparisons(index).into_iter().unzip();
-    let (mut differences, of_conditions): (Vec<_>, Vec<_>) = differences(index).into_iter().unzip();
-    let (mut of_workloads, further): (Vec<_>, Vec<_>) =
-        between_workloads(index).into_iter().unzip();
-    let claims = (comparisons.iter_mut().map(|it| &mut it.claim))
-        .chain(differences.iter_mut().map(|it| &mut it.claim))
-        .chain(of_workloads.iter_mut().map(|it| &mut it.claim));
+    let mut contrasts = [
+        comparisons(index),
+        differences(index),
+        between_workloads(index),
+    ];
     let study = &index.data.header.study;
-    let decided = decide_after(
-        Looks::of(study),
-        &[tested, of_conditions, further].concat(),
-        1.0 + study.equivalence.0,
-    );
-    for (claim, decided) in claims.zip(decided) {
-        set(claim, decided);
+    let all = contrasts.iter_mut().flatten();
+    decide_contrasts(all.collect(), Looks::of(study), study);
+    let [comparisons, differences, of_workloads] = contrasts.map(Vec::into_iter);
+    (
+        comparisons.map(Contrast::comparison).collect(),
+        differences.filter_map(Contrast::difference).collect(),
+        of_workloads
+            .filter_map(Contrast::workload_difference)
+            .collect(),
+    )
+}
+
+/// Decides contrasts together.
+fn decide_contrasts(contrasts: Vec<&mut Contrast<'_>>, looks: Looks, study: &Study) {
+    let tested: Vec<Tested> = contrasts.iter().map(|it| it.tested).collect();
+    let decided = decide_after(looks, &tested, 1.0 + study.equivalence.0);
+    for (contrast, decided) in contrasts.into_iter().zip(decided) {
+        set(&mut contrast.claim, decided);
     }
-    (comparisons, differences, of_workloads)
 }
 
 /// Sets a claim to its decision, if there is one.
@@ -154,31 +166,75 @@ impl CellPair<'_> {
     }
 }
 
+/// Contrast of two cells that differ in their transport, condition or workload, over the rounds that both have.
+struct Contrast<'a> {
+    cells: CellPair<'a>,
+    /// Means of both cells; `None` without a round that has both.
+    means: [Option<f64>; 2],
+    claim: Claim,
+    tested: Tested,
+}
+
+impl Contrast<'_> {
+    /// Returns the contrast of two transports.
+    fn comparison(self) -> Comparison {
+        let [a, condition, workload] = self.cells.a.map(str::to_owned);
+        let [mean_a, mean_b] = self.means;
+        Comparison {
+            condition,
+            workload,
+            metric: self.cells.metric.to_owned(),
+            a,
+            b: self.cells.b[0].to_owned(),
+            mean_a,
+            mean_b,
+            claim: self.claim,
+        }
+    }
+
+    /// Returns the contrast of two conditions, the second of which is the first of the study; `None` without means.
+    fn difference(self) -> Option<Difference> {
+        let [transport, to, workload] = self.cells.a.map(str::to_owned);
+        let [mean_to, mean_from] = self.means;
+        Some(Difference {
+            transport,
+            workload,
+            metric: self.cells.metric.to_owned(),
+            from: self.cells.b[1].to_owned(),
+            to,
+            mean_from: mean_from?,
+            mean_to: mean_to?,
+            claim: self.claim,
+        })
+    }
+
+    /// Returns the contrast of two workloads, the second of which is the first of its kind; `None` without means.
+    fn workload_difference(self) -> Option<WorkloadDifference> {
+        let [transport, condition, to] = self.cells.a.map(str::to_owned);
+        let [mean_to, mean_from] = self.means;
+        Some(WorkloadDifference {
+            transport,
+            condition,
+            metric: self.cells.metric.to_owned(),
+            from: self.cells.b[2].to_owned(),
+            to,
+            mean_from: mean_from?,
+            mean_to: mean_to?,
+            claim: self.claim,
+        })
+    }
+}
+
 /// Returns the claims about pairs of cells that the statements of the study are about, over the rounds that both have. They
 /// are one family, whose intervals hold together.
 pub fn of_cells(index: &Index<'_>, pairs: &[CellPair<'_>]) -> Vec<Claim> {
+    let mut contrasts = changes(index, pairs, true);
+    for it in &mut contrasts {
+        it.tested.primary = true;
+    }
     let study = &index.data.header.study;
-    let changes = pairs.iter().copied().map(|pair| {
-        let [a, b] = [pair.a, pair.b].map(|cell| index.values(cell, pair.metric));
-        let shared = Shared::of(a, b);
-        Change {
-            nodes: nodes_of_both(index, [pair.a[1], pair.b[1]], &shared.rounds),
-            metric: pair.metric,
-            shared,
-            difference: |claim: Claim| claim,
-        }
-    });
-    let changes = changes.collect();
-    let (mut claims, mut tested): (Vec<Claim>, Vec<Tested>) =
-        changed(changes, study.guest.clock).into_iter().unzip();
-    for it in &mut tested {
-        it.primary = true;
-    }
-    let decided = decide(&tested, 1.0 + study.equivalence.0);
-    for (claim, decided) in claims.iter_mut().zip(decided) {
-        set(claim, decided);
-    }
-    claims
+    decide_contrasts(contrasts.iter_mut().collect(), Looks::Once, study);
+    contrasts.into_iter().map(|it| it.claim).collect()
 }
 
 /// Rule by which a run ended, as far as its claims depend on it.
@@ -294,47 +350,50 @@ fn conclude(
     }
 }
 
-/// Returns an undecided claim about the ratio of two cells, and the test that decides it. `nodes` are the machines of the
-/// rounds, `autocorrelation` is that of the ratios. With a virtual `clock`, equal values are not taken for chance.
-fn undecided(
-    (metric, primary): (&str, bool),
+/// Returns a contrast that is not decided. `nodes` are the machines of the rounds, `autocorrelation` is that of the ratios.
+/// With a virtual `clock`, equal values are not taken for chance.
+fn undecided<'a>(
+    cells: CellPair<'a>,
+    primary: bool,
     shared: &Shared,
     nodes: &[usize],
     (autocorrelation, clock): (f64, Clock),
-) -> (Claim, Tested) {
+) -> Contrast<'a> {
     let estimate = Estimate::of_blocks(&shared.ratios, nodes, autocorrelation);
     let estimate = match clock {
         Clock::Real => estimate,
         Clock::Virtual => estimate.map(Estimate::of_simulation),
     };
     let ratio = estimate.map(|estimate| estimate.mean.exp());
-    let claim = Claim {
-        n: shared.ratios.len() as u64,
-        mean_kind: shared.kind,
-        ratio: ratio.filter(|ratio| ratio.is_finite()),
-        interval: None,
-        confidence: CONFIDENCE,
-        p_value: None,
-        p_adjusted: None,
-        detectable_ratio: None,
-        estimate: Unsaved(estimate),
-        autocorrelation,
-        conclusion: Conclusion::Undecided,
-    };
-    let tested = Tested {
-        estimate,
-        primary,
-        better: better(metric),
-    };
-    (claim, tested)
+    Contrast {
+        cells,
+        means: shared.means,
+        claim: Claim {
+            n: shared.ratios.len() as u64,
+            mean_kind: shared.kind,
+            ratio: ratio.filter(|ratio| ratio.is_finite()),
+            interval: None,
+            confidence: CONFIDENCE,
+            p_value: None,
+            p_adjusted: None,
+            detectable_ratio: None,
+            estimate: Unsaved(estimate),
+            autocorrelation,
+            conclusion: Conclusion::Undecided,
+        },
+        tested: Tested {
+            estimate,
+            primary,
+            better: better(cells.metric),
+        },
+    }
 }
 
-/// Returns the comparison of every pair under each condition and workload, for each headline
-/// metric.
-fn comparisons(index: &Index<'_>) -> Vec<(Comparison, Tested)> {
+/// Returns the contrasts of every pair of transports under each condition and workload, by each metric that has claims.
+fn comparisons<'a>(index: &Index<'a>) -> Vec<Contrast<'a>> {
     let study = &index.data.header.study;
     let memories = memories(index);
-    let mut comparisons = Vec::new();
+    let mut contrasts = Vec::new();
     for workload in &study.workloads {
         let mut of_metrics: Vec<_> = claimed_metrics(study)
             .into_iter()
@@ -346,28 +405,14 @@ fn comparisons(index: &Index<'_>) -> Vec<(Comparison, Tested)> {
                 for (a, b, shared) in by_condition.next().into_iter().flatten() {
                     let nodes = index.nodes(&condition.name, &shared.rounds);
                     let memory = memories.get(metric).copied().unwrap_or_default();
-                    let (claim, tested) = undecided(
-                        (metric, is_primary),
-                        &shared,
-                        &nodes,
-                        (memory, study.guest.clock),
-                    );
-                    let comparison = Comparison {
-                        condition: condition.name.clone(),
-                        workload: workload.name.clone(),
-                        metric: (*metric).to_owned(),
-                        a: a.to_owned(),
-                        b: b.to_owned(),
-                        mean_a: shared.means[0],
-                        mean_b: shared.means[1],
-                        claim,
-                    };
-                    comparisons.push((comparison, tested));
+                    let [a, b] = [a, b].map(|label| [label, &condition.name, &workload.name]);
+                    let (cells, memory) = (CellPair { a, b, metric }, (memory, study.guest.clock));
+                    contrasts.push(undecided(cells, is_primary, &shared, &nodes, memory));
                 }
             }
         }
     }
-    comparisons
+    contrasts
 }
 
 /// Returns the autocorrelation of all pairs of a run by each metric. Those of one condition are too few to know it, and
@@ -380,42 +425,37 @@ fn memories<'a>(index: &Index<'a>) -> BTreeMap<&'a str, f64> {
         let ratios: Vec<Vec<f64>> = pairs.map(|(_, _, shared)| shared.ratios).collect();
         (metric, shared_autocorrelation(&ratios))
     };
-    let metrics = claimed_metrics(study).into_iter().chain(DIFFERENCE_METRICS);
+    let metrics = claimed_metrics(study)
+        .into_iter()
+        .chain(names_in(Place::Differences));
     metrics.unique().map(memory).collect()
 }
 
-/// Change of a transport from one condition or workload to another, without its claim.
-struct Change<'a, F> {
-    metric: &'a str,
-    shared: Shared,
-    /// Machines of the rounds.
-    nodes: Vec<usize>,
-    /// Makes the difference of its claim.
-    difference: F,
-}
-
-/// Returns the differences of changes with undecided claims. The autocorrelation is that of all changes of the run by the
-/// metric.
-fn changed<T>(changes: Vec<Change<'_, impl FnOnce(Claim) -> T>>, clock: Clock) -> Vec<(T, Tested)> {
-    let mut ratios: BTreeMap<&str, Vec<Vec<f64>>> = BTreeMap::new();
-    for change in &changes {
-        let of_metric = ratios.entry(change.metric).or_default();
-        of_metric.push(change.shared.ratios.clone());
-    }
-    let memories: BTreeMap<String, f64> = (ratios.iter())
-        .map(|(metric, ratios)| ((*metric).to_owned(), shared_autocorrelation(ratios)))
-        .collect();
-    let changes = changes.into_iter().map(|change| {
-        let memory = memories[change.metric];
-        let (claim, tested) = undecided(
-            (change.metric, false),
-            &change.shared,
-            &change.nodes,
-            (memory, clock),
-        );
-        ((change.difference)(claim), tested)
+/// Returns contrasts that are not by the metrics of rankings. The autocorrelation is that of all of them by the metric.
+/// `has_blocks` tells whether rounds on other machines are blocks of their own.
+fn changes<'a>(index: &Index<'a>, pairs: &[CellPair<'a>], has_blocks: bool) -> Vec<Contrast<'a>> {
+    let shared = pairs.iter().map(|pair| {
+        let [a, b] = [pair.a, pair.b].map(|cell| index.values(cell, pair.metric));
+        Shared::of(a, b)
     });
-    changes.collect()
+    let shared: Vec<Shared> = shared.collect();
+    let mut ratios: BTreeMap<&str, Vec<Vec<f64>>> = BTreeMap::new();
+    for (pair, shared) in pairs.iter().zip(&shared) {
+        let of_metric = ratios.entry(pair.metric).or_default();
+        of_metric.push(shared.ratios.clone());
+    }
+    let memories = ratios.iter();
+    let memories = memories.map(|(metric, ratios)| (*metric, shared_autocorrelation(ratios)));
+    let memories: BTreeMap<&str, f64> = memories.collect();
+    let clock = index.data.header.study.guest.clock;
+    let contrasts = pairs.iter().zip(&shared).map(|(pair, shared)| {
+        let nodes = match has_blocks {
+            true => nodes_of_both(index, [pair.a[1], pair.b[1]], &shared.rounds),
+            false => Vec::new(),
+        };
+        undecided(*pair, false, shared, &nodes, (memories[pair.metric], clock))
+    });
+    contrasts.collect()
 }
 
 /// Returns the machines of some rounds under two conditions: the rounds of these may have run on two machines.
@@ -426,82 +466,45 @@ fn nodes_of_both(index: &Index<'_>, conditions: [&str; 2], rounds: &[u32]) -> Ve
     both.map(|(to, from)| to * most + from).collect()
 }
 
-/// Returns the difference of each transport under each further condition from the first, over the
-/// rounds that have both.
-fn differences(index: &Index<'_>) -> Vec<(Difference, Tested)> {
+/// Returns the contrast of each transport under each further condition with the first, over the rounds that have both.
+fn differences<'a>(index: &Index<'a>) -> Vec<Contrast<'a>> {
     let study = &index.data.header.study;
     let Some((first, others)) = study.conditions.split_first() else {
         return Vec::new();
     };
-    let mut changes = Vec::new();
-    for (workload, metric) in (study.workloads.iter()).cartesian_product(DIFFERENCE_METRICS) {
-        for (other, transport) in others.iter().cartesian_product(&study.transports) {
-            let under = |condition: &str| {
-                index.values([&transport.label, condition, &workload.name], metric)
-            };
-            let shared = Shared::of(under(&other.name), under(&first.name));
-            let [Some(mean_to), Some(mean_from)] = shared.means else {
-                continue;
-            };
-            let nodes = nodes_of_both(index, [&other.name, &first.name], &shared.rounds);
-            let difference = move |claim| Difference {
-                transport: transport.label.clone(),
-                workload: workload.name.clone(),
-                metric: metric.to_owned(),
-                from: first.name.clone(),
-                to: other.name.clone(),
-                mean_from,
-                mean_to,
-                claim,
-            };
-            changes.push(Change {
+    let works = study.workloads.iter();
+    let works = works.cartesian_product(names_in(Place::Differences));
+    let pairs = works.flat_map(|(workload, metric)| {
+        let places = others.iter().cartesian_product(&study.transports);
+        places.map(move |(other, transport)| {
+            let under = |condition| [&*transport.label, condition, &*workload.name];
+            CellPair {
+                a: under(&other.name),
+                b: under(&first.name),
                 metric,
-                shared,
-                nodes,
-                difference,
-            });
-        }
-    }
-    changed(changes, study.guest.clock)
+            }
+        })
+    });
+    changes(index, &Vec::from_iter(pairs), true)
 }
 
-/// Returns the difference of each transport with each further workload of a kind from the first, by the metric of their
+/// Returns the contrast of each transport with each further workload of a kind with the first, by the metric of their
 /// rankings, over the rounds that have both.
-fn between_workloads(index: &Index<'_>) -> Vec<(WorkloadDifference, Tested)> {
+fn between_workloads<'a>(index: &Index<'a>) -> Vec<Contrast<'a>> {
     let data = index.data;
     let study = &data.header.study;
-    let mut changes = Vec::new();
-    for [from, to] in workloads::pairs(data) {
-        let metric = study.primary_metric(to);
-        for (condition, transport) in
-            workloads::conditions(data).cartesian_product(&study.transports)
-        {
-            let with = |workload: &Workload| {
-                index.values([&transport.label, &condition.name, &workload.name], metric)
-            };
-            let shared = Shared::of(with(to), with(from));
-            let [Some(mean_to), Some(mean_from)] = shared.means else {
-                continue;
-            };
-            let difference = move |claim| WorkloadDifference {
-                transport: transport.label.clone(),
-                condition: condition.name.clone(),
-                metric: metric.to_owned(),
-                from: from.name.clone(),
-                to: to.name.clone(),
-                mean_from,
-                mean_to,
-                claim,
-            };
-            changes.push(Change {
-                metric,
-                shared,
-                nodes: Vec::new(),
-                difference,
-            });
-        }
-    }
-    changed(changes, study.guest.clock)
+    let pairs = workloads::pairs(data).into_iter().flat_map(|[from, to]| {
+        let places = workloads::conditions(data).cartesian_product(&study.transports);
+        places.map(move |(condition, transport)| {
+            let with = |workload| [&*transport.label, &*condition.name, workload];
+            CellPair {
+                a: with(&to.name),
+                b: with(&from.name),
+                metric: study.primary_metric(to),
+            }
+        })
+    });
+    changes(index, &Vec::from_iter(pairs), false)
 }
 
 #[cfg(test)]

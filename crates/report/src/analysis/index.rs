@@ -3,10 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
-use regatta_model::{Condition, TrialRecord, Workload};
+use regatta_model::{
+    Condition, TrialRecord, Workload,
+    metric::{Place, names_in},
+};
 use regatta_stats::blocks_differ;
 
-use super::{CONFIDENCE, DIFFERENCE_METRICS, claimed_metrics, mean::MeanKind, values::values_of};
+use super::{CONFIDENCE, claimed_metrics, mean::MeanKind, values::values_of};
 use crate::{
     RunData,
     data::{CellKey, cell_of},
@@ -50,7 +53,7 @@ impl<'a> Index<'a> {
         let primary = (study.workloads.iter())
             .flat_map(|it| [study.primary_metric(it), it.kind.primary_metric()]);
         let metrics: BTreeSet<&str> = (claimed_metrics(study).into_iter())
-            .chain(DIFFERENCE_METRICS)
+            .chain(names_in(Place::Differences))
             .chain(primary)
             .chain(study.claims.iter().map(|claim| claim.metric.as_str()))
             .collect();

@@ -42,7 +42,10 @@ mod warnings;
 mod workloads;
 
 use itertools::Itertools as _;
-use regatta_model::{Study, Until, metric::id};
+use regatta_model::{
+    MetricDefinition, Study, Until,
+    metric::{Place, is_in, names_in, shown_in},
+};
 use regatta_results::RunState;
 use regatta_stats::MAX_RESAMPLED_ROUNDS;
 
@@ -62,7 +65,6 @@ pub(crate) use index::{ByCell, Shared, trials_by_cell, values_by_metric};
 pub(crate) use loss_response::{Apart, Stack, apart};
 pub(crate) use mean::CORRELATED_CELL;
 pub use mean::{MeanKind, MeanOfAll};
-pub(crate) use price::PRICE_METRICS;
 pub use summary::{
     Build, Cell, Claim, Comparison, Conclusion, ConditionVerdict, CountedReason, CountedWarning,
     Difference, Failure, FailureKind, Gate, MetricSummary, NoiseFloor, NotRanked, PublishedBeside,
@@ -78,60 +80,41 @@ pub use values::value_of;
 /// Level of the intervals of means, and of all claims of a run together.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// Metrics by which transports are compared.
-pub const HEADLINE_METRICS: [&str; 8] = [
-    id::GOODPUT_BPS,
-    id::REQUESTS_PER_SECOND,
-    id::MESSAGE_DELAY_P95_NS,
-    id::TIME_TO_FIRST_BYTE_P50_NS,
-    id::TIME_TO_COMPLETION_P50_NS,
-    id::ROUND_TRIP_DELAY_P50_NS,
-    id::STREAM_ROUND_TRIP_DELAY_P50_NS,
-    id::GOODPUT_PER_CORE_PERCENT_BPS,
-];
-
-/// Metrics of the published table of relative differences (rate, delay, CPU), and Regatta's own.
-pub const DIFFERENCE_METRICS: [&str; 4] = [
-    id::GOODPUT_BPS,
-    id::ROUND_TRIP_DELAY_P50_NS,
-    id::CPU_HOST_RATIO,
-    id::GOODPUT_PER_CORE_PERCENT_BPS,
-];
-
-/// Medians by which transports are compared, each with the percentile that tables show beside it.
-pub(crate) const BESIDE_METRICS: [(&str, &str); 2] = [
-    (id::ROUND_TRIP_DELAY_P50_NS, id::ROUND_TRIP_DELAY_P95_NS),
-    (
-        id::STREAM_ROUND_TRIP_DELAY_P50_NS,
-        id::STREAM_ROUND_TRIP_DELAY_P95_NS,
-    ),
-];
+/// Iterates over the percentiles that tables show beside a median, each with the name of this.
+pub(crate) fn beside() -> impl Iterator<Item = (&'static MetricDefinition, &'static str)> {
+    shown_in(|place| match place {
+        Place::Beside(median) => Some(median),
+        _ => None,
+    })
+}
 
 /// Returns the metrics of the rankings that are not among those of every study: that of the study, or those of its scripts.
 pub(crate) fn own_metrics(study: &Study) -> impl Iterator<Item = &str> {
     let primary = study.workloads.iter().map(|it| study.primary_metric(it));
-    let own = primary.filter(|metric| !HEADLINE_METRICS.contains(metric));
+    let own = primary.filter(|metric| !is_in(Place::Compared, metric));
     own.unique()
 }
 
 /// Returns the metrics by which transports are compared: the study's own first.
 pub(crate) fn compared_metrics(study: &Study) -> Vec<&str> {
-    own_metrics(study).chain(HEADLINE_METRICS).collect()
+    own_metrics(study)
+        .chain(names_in(Place::Compared))
+        .collect()
 }
 
 /// Returns the metrics of all pairs: those by which transports are compared, and those of their prices.
 pub(crate) fn claimed_metrics(study: &Study) -> Vec<&str> {
-    let metrics = compared_metrics(study).into_iter().chain(PRICE_METRICS);
+    let prices = price::metrics().map(|(metric, _)| metric.name);
+    let metrics = compared_metrics(study).into_iter().chain(prices);
     metrics.unique().collect()
 }
 
 /// Whether transports or conditions are compared by this metric, or it stands beside one, so that its
 /// geometric mean is shown.
 fn is_compared(metric: &str) -> bool {
-    let mut beside = BESIDE_METRICS.iter();
-    HEADLINE_METRICS.contains(&metric)
-        || DIFFERENCE_METRICS.contains(&metric)
-        || beside.any(|(_, percentile)| *percentile == metric)
+    is_in(Place::Compared, metric)
+        || is_in(Place::Differences, metric)
+        || beside().any(|(percentile, _)| percentile.name == metric)
 }
 
 /// Summarises the trials of a run.

@@ -1,6 +1,9 @@
 //! Prices of a lead: what else the faster of two transports, or the slower one, has more of.
 
-use regatta_model::metric::id;
+use regatta_model::{
+    MetricDefinition,
+    metric::{Place, shown_in},
+};
 
 use super::summary::{Comparison, Conclusion};
 use crate::{
@@ -8,30 +11,14 @@ use crate::{
     language::{self, plural, tr},
 };
 
-/// Metrics of a price, each with the quantity of which the side that is worse by the metric has more, and its short name.
-const PRICES: [(&str, &str, &str); 6] = [
-    (id::GOODPUT_PER_CORE_PERCENT_BPS, "CPU time", "CPU time"),
-    (id::ROUND_TRIP_DELAY_P50_NS, "delay under load", "delay"),
-    (
-        id::STREAM_ROUND_TRIP_DELAY_P50_NS,
-        "delay on a stream",
-        "delay",
-    ),
-    (
-        id::RETRANSMIT_RATIO,
-        "retransmitted packets",
-        "retransmissions",
-    ),
-    (id::SET_UP_TIME_MEAN_NS, "set-up time", "set-up time"),
-    (id::PEAK_MEMORY_SENDER_BYTES, "memory", "memory"),
-];
-
-/// Metrics by which transports are compared for their prices alone.
-pub const PRICE_METRICS: [&str; 3] = [
-    id::RETRANSMIT_RATIO,
-    id::SET_UP_TIME_MEAN_NS,
-    id::PEAK_MEMORY_SENDER_BYTES,
-];
+/// Iterates over the metrics of prices, each with the quantity of which the side that is worse by the metric has more, and
+/// its short name.
+pub fn metrics() -> impl Iterator<Item = (&'static MetricDefinition, [&'static str; 2])> {
+    shown_in(|place| match place {
+        Place::Price(quantity, short) => Some([quantity, short]),
+        _ => None,
+    })
+}
 
 /// Least ratio of a price that is mentioned.
 const LEAST: f64 = 1.1;
@@ -77,11 +64,12 @@ impl Prices {
     /// Returns the prices of two transports among the comparisons of their condition and workload.
     pub fn of(comparisons: &[&Comparison], [first, second]: [&str; 2]) -> Self {
         let mut found: [Vec<(f64, Price)>; 2] = Default::default();
-        for (metric, quantity, short) in PRICES {
+        for (metric, [quantity, short]) in metrics() {
             let pair = comparisons.iter().find_map(|c| {
                 let sides = [c.a.as_str(), c.b.as_str()];
                 let turned = sides == [second, first];
-                (c.metric == metric && (turned || sides == [first, second])).then_some((c, turned))
+                (c.metric == metric.name && (turned || sides == [first, second]))
+                    .then_some((c, turned))
             });
             let Some((comparison, turned)) = pair else {
                 continue;
@@ -147,6 +135,8 @@ impl Prices {
 
 #[cfg(test)]
 mod tests {
+    use regatta_model::metric::id;
+
     use super::*;
     use crate::analysis::{comparison::Unsaved, mean::MeanKind, summary::Claim};
     use Conclusion::{Faster, Slower, Undecided};

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
-use regatta_model::{MetricDefinition, Spacing, Sweep, Sweeps, metric, metric::id};
+use regatta_model::{
+    MetricDefinition, Spacing, Sweep, Sweeps,
+    metric::{self, Place, names_in},
+};
 
 use super::{
     index::Index,
@@ -22,13 +25,6 @@ use crate::{
     language::{self, plural, tr},
 };
 
-/// Metrics that are shown against the parameters, after that of the ranking.
-const FURTHER_METRICS: CellKey<'_> = [
-    id::ROUND_TRIP_DELAY_P50_NS,
-    id::GOODPUT_PER_CORE_PERCENT_BPS,
-    id::MESSAGE_LOSS_RATIO,
-];
-
 /// Returns each metric against the parameters, for each family of cells that differ in these only.
 pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec<SweepResult> {
     let data = index.data;
@@ -45,7 +41,7 @@ pub fn all(index: &Index<'_>, cells: &[Cell], comparisons: &[Comparison]) -> Vec
         let Some(primary) = kind.map(|it| study.primary_metric(it)) else {
             continue;
         };
-        let further = FURTHER_METRICS.into_iter().filter(|name| *name != primary);
+        let further = names_in(Place::Sweeps).filter(|name| *name != primary);
         for name in [primary].into_iter().chain(further) {
             let Some(definition) = metric::find(name) else {
                 continue;

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
-use regatta_model::{Better, metric, metric::id};
+use regatta_model::{
+    Better,
+    metric::{self, Place, shown_in},
+};
 use regatta_stats::{
     Estimate, autocorrelation, more_failures_p_value, shared_autocorrelation, simultaneous,
 };
@@ -17,17 +20,6 @@ use crate::{
     },
     data::CellKey,
 };
-
-/// Metrics by which every cell is compared beside that of its workload's ranking.
-const METRICS: [&str; 7] = [
-    id::GOODPUT_BPS,
-    id::ROUND_TRIP_DELAY_P50_NS,
-    id::STREAM_ROUND_TRIP_DELAY_P50_NS,
-    id::CPU_PER_BYTE_NS,
-    id::CPU_HOST_RATIO,
-    id::RETRANSMIT_RATIO,
-    id::SET_UP_TIME_MEAN_NS,
-];
 
 /// Run with its summary and an index of its measured trials.
 pub struct Indexed<'a> {
@@ -162,7 +154,9 @@ fn metrics_of(
     let work = study.workloads.iter().find(|work| work.name == workload);
     let primary = work.and_then(|work| metric::find(study.primary_metric(work)));
     let primary = primary.map(|metric| metric.name);
-    let others = METRICS.iter().chain(further).copied().unique();
+    let shown = shown_in(|place| matches!(place, Place::Runs(_)).then_some(()));
+    let shown = shown.map(|(metric, ())| metric.name);
+    let others = shown.chain(further.iter().copied()).unique();
     let others = others.filter(|metric| Some(*metric) != primary);
     let others = others.map(|metric| (metric, false));
     let primary = primary.into_iter().map(|metric| (metric, true));

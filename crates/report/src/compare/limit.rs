@@ -2,28 +2,23 @@
 
 use std::str::FromStr;
 
-use regatta_model::{Better, Named as _, Ratio, UnitError, metric, metric::id, study::nearest};
+use regatta_model::{
+    Better, Named as _, Ratio, UnitError,
+    metric::{self, Place, shown_in},
+    study::nearest,
+};
 use serde::Serialize;
 
-use crate::analysis::better;
+use crate::{analysis::better, format::grouped};
 
-/// Short names of metrics in limits.
-const SHORT_NAMES: [(&str, &[&str]); 7] = [
-    ("goodput", &[id::GOODPUT_BPS]),
-    (
-        "delay",
-        &[
-            id::ROUND_TRIP_DELAY_P50_NS,
-            id::STREAM_ROUND_TRIP_DELAY_P50_NS,
-            id::MESSAGE_DELAY_P95_NS,
-        ],
-    ),
-    ("cpu", &[id::CPU_PER_BYTE_NS]),
-    ("host-cpu", &[id::CPU_HOST_RATIO]),
-    ("retransmissions", &[id::RETRANSMIT_RATIO]),
-    ("set-up", &[id::SET_UP_TIME_MEAN_NS]),
-    ("memory", &[id::PEAK_MEMORY_SENDER_BYTES]),
-];
+/// Returns the short names of metrics in limits, each with those metrics of which a cell has any.
+fn short_names() -> Vec<(&'static str, Vec<&'static str>)> {
+    let named = shown_in(|place| match place {
+        Place::Limit(name) => Some(name),
+        _ => None,
+    });
+    grouped(named.map(|(metric, name)| (name, metric.name)))
+}
 
 /// Names of limits by the metric of the workload's ranking.
 const OF_RANKING: [(&str, Direction); 2] =
@@ -66,8 +61,8 @@ impl Limit {
     #[must_use]
     pub fn names() -> Vec<String> {
         let of_ranking = OF_RANKING.iter().map(|(name, _)| (*name).to_owned());
-        let of_metrics = SHORT_NAMES
-            .iter()
+        let of_metrics = short_names()
+            .into_iter()
             .flat_map(|(name, _)| [format!("{name}-worse"), format!("{name}-better")]);
         of_ranking.chain(of_metrics).collect()
     }
@@ -99,12 +94,13 @@ impl FromStr for Limit {
             },
             None => (name, Direction::Worse),
         };
-        let short = SHORT_NAMES.iter().find(|(short, _)| *short == metric);
+        let known = short_names();
+        let short = known.iter().find(|(short, _)| *short == metric);
         let metrics = match (short, metric::find(metric)) {
-            (Some((_, metrics)), _) => metrics.to_vec(),
+            (Some((_, metrics)), _) => metrics.clone(),
             (None, Some(known)) => vec![known.name],
             (None, None) => {
-                let known: Vec<&str> = SHORT_NAMES.iter().map(|(short, _)| *short).collect();
+                let known: Vec<&str> = known.iter().map(|(short, _)| *short).collect();
                 return Err(format!(
                     "{}the metrics are `{}`, and all of `regatta list metrics`; `slower` and `faster` are by the metric of the ranking",
                     meant(name),
@@ -126,7 +122,7 @@ impl FromStr for Limit {
 fn meant(name: &str) -> String {
     let mut known = Limit::names();
     known.extend(["failed".to_owned()]);
-    known.extend(SHORT_NAMES.map(|(short, _)| short.to_owned()));
+    known.extend(short_names().into_iter().map(|(short, _)| short.to_owned()));
     known.extend(metric::METRICS.iter().map(|metric| metric.name.to_owned()));
     let known: Vec<&str> = known.iter().map(String::as_str).collect();
     nearest(name, &known).map_or_else(String::new, |near| format!("did you mean `{near}`? "))
@@ -134,6 +130,8 @@ fn meant(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use regatta_model::metric::id;
+
     use super::*;
 
     fn read(text: &str) -> Result<(Vec<&'static str>, Direction, f64), String> {

@@ -1,7 +1,10 @@
 //! Sentences about a pair of runs, and the gate on regressions.
 
 use itertools::Itertools as _;
-use regatta_model::{Better, metric, metric::id};
+use regatta_model::{
+    Better,
+    metric::{self, Place, shown_in},
+};
 
 use super::{
     CompareError,
@@ -317,14 +320,13 @@ fn where_of(pair: &PairOfRuns, cell: &CellPair) -> String {
 
 /// Name of a metric in a sentence: shorter than its title where readers know it by another one.
 fn words(name: &str) -> String {
-    match name {
-        id::ROUND_TRIP_DELAY_P50_NS => "delay".to_owned(),
-        id::STREAM_ROUND_TRIP_DELAY_P50_NS => "delay on a stream".to_owned(),
-        id::CPU_PER_BYTE_NS => "CPU".to_owned(),
-        id::CPU_HOST_RATIO => "CPU of the host".to_owned(),
-        id::RETRANSMIT_RATIO => "retransmissions".to_owned(),
-        id::SET_UP_TIME_MEAN_NS => "set-up time".to_owned(),
-        name => metric::find(name)
+    let mut named = shown_in(|place| match place {
+        Place::Runs(words) => Some(words),
+        _ => None,
+    });
+    match named.find(|(metric, _)| metric.name == name) {
+        Some((_, words)) => words.to_owned(),
+        None => metric::find(name)
             .map_or("", |it| it.title)
             .replace(", ", " "),
     }

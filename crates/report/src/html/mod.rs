@@ -255,7 +255,7 @@ pub(crate) fn main_terms(data: &RunData, summary: &Summary) -> Vec<Value> {
         let mut cells = summary.cells.iter();
         cells.any(|cell| cell.metrics.contains_key(*name))
     };
-    let metrics = primary.chain(tables::COLUMNS).filter(occurs);
+    let metrics = primary.chain(tables::columns()).filter(occurs);
     let metrics = metrics.filter_map(metric::find);
     let with_mean = metrics.flat_map(|metric| figures::mean_of(metric).into_iter().chain([metric]));
     with_mean

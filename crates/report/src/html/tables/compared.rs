@@ -3,7 +3,10 @@
 use std::collections::BTreeSet;
 
 use itertools::Itertools as _;
-use regatta_model::{MetricDefinition, metric};
+use regatta_model::{
+    MetricDefinition,
+    metric::{self, Place, names_in},
+};
 
 use super::{
     Entry, Row, Table, after_transport, definitions, figure, figure_over, interval, none, row,
@@ -11,9 +14,7 @@ use super::{
 };
 use crate::{
     RunData, Summary,
-    analysis::{
-        Comparison, DIFFERENCE_METRICS, Difference, Failure, PublishedBeside, compared_metrics,
-    },
+    analysis::{Comparison, Difference, Failure, PublishedBeside, compared_metrics},
     format::{
         Scale, capital, grouped, is_narrow, list, number, p_value, signed_percent, with_interval,
         without_zeros,
@@ -38,7 +39,7 @@ pub fn differences(data: &RunData, summary: &Summary) -> Vec<Table> {
             let mut here = here.iter();
             here.find(|it| it.transport == transport && it.metric == metric)
         };
-        let mut columns = definitions(&DIFFERENCE_METRICS);
+        let mut columns = definitions(&Vec::from_iter(names_in(Place::Differences)));
         columns.retain(|column| here.iter().any(|it| it.metric == column.name));
         if columns.is_empty() {
             continue;

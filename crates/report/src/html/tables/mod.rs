@@ -25,7 +25,7 @@ pub use background::{
 };
 pub use claims::claims;
 pub use compared::{comparisons, differences, published, published_notes};
-pub use results::{COLUMNS, descriptions, every_metric, loss, means};
+pub use results::{columns, descriptions, every_metric, loss, means};
 pub use sweeps::sweeps;
 
 /// Table under a caption.

@@ -1,7 +1,10 @@
 //! Tables of the measured values.
 
 use itertools::Itertools as _;
-use regatta_model::metric::id;
+use regatta_model::{
+    MetricDefinition,
+    metric::{Place, id, shown_in},
+};
 
 use super::{
     Columns, Entry, Row, Table, after_transport, cells_of, definitions, figure, figure_over,
@@ -16,21 +19,12 @@ use crate::{
     language::{self, tr},
 };
 
-/// Metrics in the columns of the table of means.
-pub const COLUMNS: [&str; 12] = [
-    id::GOODPUT_BPS,
-    id::REQUESTS_PER_SECOND,
-    id::MESSAGE_DELAY_P95_NS,
-    id::TIME_TO_FIRST_BYTE_P50_NS,
-    id::TIME_TO_COMPLETION_P50_NS,
-    id::ROUND_TRIP_DELAY_P50_NS,
-    id::ROUND_TRIP_DELAY_P95_NS,
-    id::STREAM_ROUND_TRIP_DELAY_P50_NS,
-    id::STREAM_ROUND_TRIP_DELAY_P95_NS,
-    id::CPU_HOST_RATIO,
-    id::GOODPUT_PER_CORE_PERCENT_BPS,
-    id::MESSAGE_LOSS_RATIO,
-];
+/// Iterates over the metrics in the columns of the table of means.
+pub fn columns<'a>() -> impl Iterator<Item = &'a str> {
+    let listed =
+        shown_in(|place| matches!(place, Place::Column(_) | Place::PageColumn).then_some(()));
+    listed.map(|(metric, ())| metric.name)
+}
 
 /// Returns tables of means with their interval, one for each condition.
 pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
@@ -39,8 +33,8 @@ pub fn means(data: &RunData, summary: &Summary) -> Vec<Table> {
         // The columns of this work, the same under every condition.
         let mut cells = cells_of(summary, group);
         let own = cells.find_map(|cell| cell.ranked_by.as_deref());
-        let own = own.filter(|metric| !COLUMNS.contains(metric));
-        let names: Vec<&str> = own.into_iter().chain(COLUMNS).collect();
+        let own = own.filter(|metric| columns().all(|column| column != *metric));
+        let names: Vec<&str> = own.into_iter().chain(columns()).collect();
         let of_work = |cell: &Cell| cell.workload == group.workload.name;
         let columns = Columns::present(summary, &definitions(&names), of_work);
         let verdict = (summary.verdict.conditions.iter())
@@ -164,16 +158,12 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
 
 /// Returns the tables of losses, by the place where they occurred.
 pub fn loss(data: &RunData, summary: &Summary) -> Vec<Table> {
-    let metrics = definitions(&[
-        id::MESSAGE_LOSS_RATIO,
-        id::MESSAGES_DUPLICATED,
-        id::MESSAGES_REORDERED,
-        id::MESSAGES_CORRUPTED,
-        id::RECEIVE_BUFFER_ERRORS,
-        id::PATH_LOSS_RATIO,
-        id::PATH_QUEUE_DROPS,
-        id::RETRANSMIT_RATIO,
-    ]);
+    let metrics = shown_in(|place| match place {
+        Place::Loss(position) => Some(position),
+        _ => None,
+    });
+    let metrics = metrics.sorted_by_key(|(_, position)| *position);
+    let metrics: Vec<&MetricDefinition> = metrics.map(|(metric, _)| metric).collect();
     let columns = Columns::present(summary, &metrics, |_| true);
     if columns.0.is_empty() {
         return Vec::new();
