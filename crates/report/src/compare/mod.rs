@@ -26,7 +26,7 @@ pub use self::{
     },
 };
 pub(crate) use self::{
-    table::{figures, left_out, listed, title_with_mean},
+    table::{figures, left_out, listed, rows, title_with_mean},
     verdict::outcome,
 };
 use crate::{

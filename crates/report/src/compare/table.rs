@@ -217,26 +217,31 @@ fn table(pair: &PairOfRuns, cells: &[&CellPair]) -> Table {
     ]);
     for cell in cells {
         let name = printable(transports.get(&cell.name.transport));
-        let metrics: Vec<&MetricPair> = (cell.metrics.iter())
-            .filter(|metric| metric.primary || metric.conclusion.is_difference())
-            .collect();
-        if metrics.is_empty() {
-            table.add_row([&name, "–", "–", "–", "not measured"]);
-            continue;
-        }
-        for (position, metric) in metrics.into_iter().enumerate() {
-            let [from, to] = figures(metric).map(right);
-            table.add_row(vec![
-                TableCell::new(if position == 0 { &name } else { "" }),
-                TableCell::new(title_with_mean(metric)),
-                from,
-                to,
-                TableCell::new(outcome(metric)),
-            ]);
+        let is_shown = |it: &MetricPair| it.primary || it.conclusion.is_difference();
+        for (position, [metric, from, to, outcome]) in rows(cell, is_shown).into_iter().enumerate()
+        {
+            let name = if position == 0 { &*name } else { "" };
+            let [name, metric, outcome] = [name, &metric, &outcome].map(TableCell::new);
+            table.add_row(vec![name, metric, right(from), right(to), outcome]);
         }
     }
     pad(&mut table, (0, 2));
     table
+}
+
+/// Returns the rows of a cell in tables, one for each metric that is shown: its title, both means, the outcome. A cell
+/// without any has one that says so.
+pub fn rows(cell: &CellPair, is_shown: impl Fn(&MetricPair) -> bool) -> Vec<[String; 4]> {
+    let shown = cell.metrics.iter().filter(|metric| is_shown(metric));
+    let of_metric = |metric: &MetricPair| {
+        let [from, to] = figures(metric);
+        [title_with_mean(metric), from, to, outcome(metric)]
+    };
+    let rows: Vec<[String; 4]> = shown.map(of_metric).collect();
+    match rows.is_empty() {
+        true => vec![["–", "–", "–", "not measured"].map(str::to_owned)],
+        false => rows,
+    }
 }
 
 /// Returns the title of a metric; empty for one that is not known.

@@ -6,10 +6,7 @@ use super::{
 };
 use crate::{
     ReportError,
-    compare::{
-        CellPair, MetricPair, PairOfRuns, RunComparison, figures, left_out, listed, outcome,
-        title_with_mean,
-    },
+    compare::{self, CellPair, PairOfRuns, RunComparison, left_out, listed},
     format,
 };
 use minijinja::{
@@ -63,23 +60,15 @@ fn pair(pair: &PairOfRuns) -> Value {
 }
 
 /// Returns the rows of a cell, one for each metric.
-fn rows(cell: &CellPair) -> Vec<Value> {
-    let row = |title: &str, columns: [String; 3]| {
+fn rows(cell: &CellPair) -> impl Iterator<Item = Value> {
+    let rows = compare::rows(cell, |_| true).into_iter();
+    rows.map(|[metric, from, to, outcome]| {
         context! {
             transport => &*cell.name.transport,
             condition => &*cell.name.condition,
             place => format!("{}, {}", cell.name.condition, cell.name.workload),
-            metric => title,
-            columns => columns.to_vec(),
+            metric,
+            columns => [from, to, outcome].to_vec(),
         }
-    };
-    if cell.metrics.is_empty() {
-        return vec![row("–", ["–", "–", "not measured"].map(str::to_owned))];
-    }
-    let metrics = cell.metrics.iter();
-    let of_metric = |pair: &MetricPair| {
-        let [from, to] = figures(pair);
-        row(&title_with_mean(pair), [from, to, outcome(pair)])
-    };
-    metrics.map(of_metric).collect()
+    })
 }
