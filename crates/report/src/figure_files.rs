@@ -12,7 +12,7 @@ use crate::{
     RunData, Summary,
     html::{
         self,
-        figures::{Datum, DrawnPanel, Figure, escape},
+        figures::{DrawnPanel, Figure, escape},
     },
     pdf,
 };
@@ -157,11 +157,11 @@ fn caption(figure: &Figure) -> String {
     text
 }
 
-/// Returns the values of panels. A line and its band, which are drawn one after the other, have one row for each position.
+/// Returns the values of panels.
 fn csv(panels: &[DrawnPanel]) -> String {
     let mut text = String::from("panel,label,kind,x,value,low,high,n\n");
     for panel in panels {
-        for datum in joined(&panel.data) {
+        for datum in &panel.data {
             let number = |value: Option<f64>| value.map_or_else(String::new, digits);
             let _ = writeln!(
                 text,
@@ -178,31 +178,6 @@ fn csv(panels: &[DrawnPanel]) -> String {
         }
     }
     text
-}
-
-/// Joins values of one label and position.
-fn joined(data: &[Datum]) -> Vec<Datum> {
-    let mut positions = std::collections::HashMap::new();
-    let mut joined: Vec<Datum> = Vec::new();
-    for datum in data {
-        let Some(x) = datum.x else {
-            joined.push(datum.clone());
-            continue;
-        };
-        let position = *positions
-            .entry((&datum.label, x.to_bits()))
-            .or_insert(joined.len());
-        match joined.get_mut(position) {
-            // A line may have several values at one position: steps of a distribution.
-            Some(known) if known.value.is_none() || datum.value.is_none() => {
-                known.value = known.value.or(datum.value);
-                known.interval = known.interval.or(datum.interval);
-                known.n = known.n.or(datum.n);
-            }
-            _ => joined.push(datum.clone()),
-        }
-    }
-    joined
 }
 
 /// Formats a value with at most nine significant digits, without those that are zero.

@@ -5,17 +5,17 @@ use itertools::Itertools as _;
 use regatta_model::metric;
 
 use super::{
-    Datum, DrawnPanel, Figure, anchor, defined,
-    frame::{Chart, LABEL_CHARACTERS, Panel, Tick, YAxis, axis_end, largest, room_for_labels},
+    Figure, LABEL_CHARACTERS, Source, anchor,
+    axis::{Tick, XAxis, YAxis, YRange, axis_end, largest},
+    defined,
+    marks::{Bar, Mark},
     parameter_axis::cells_at,
+    plot::{Axes, Panel, Plot},
     published,
-    style::Styles,
-    svg::{ColourRole, Svg, Text, rectangle},
     sweep::{all_lines, combinations, heading_of, texts_of_lines, unshown_text},
     title_of,
 };
 use crate::{
-    RunData, Summary,
     analysis::{SweepCell, SweepResult},
     format::Scale,
     labels::Labels,
@@ -36,9 +36,6 @@ const MAX_PANELS: usize = 6;
 /// Ratio of the largest to the smallest value above which the axis is logarithmic.
 const WIDE: f64 = 40.0;
 
-/// Share of the distance between two groups that the bars of one take.
-const GROUP: f64 = 0.8;
-
 /// Whether a sweep has bars by message size instead of lines.
 pub fn has_bars(sweep: &SweepResult) -> bool {
     let axis = sweep.axes.first();
@@ -46,12 +43,8 @@ pub fn has_bars(sweep: &SweepResult) -> bool {
 }
 
 /// Draws the bars of one metric.
-pub fn draw(
-    data: &RunData,
-    summary: &Summary,
-    styles: &Styles,
-    (sweep, number): (&SweepResult, usize),
-) -> Option<Figure> {
+pub fn draw(source: &Source<'_>, sweep: &SweepResult, number: usize) -> Option<Figure> {
+    let (data, summary, styles) = (source.data, source.summary, &source.styles);
     let definition = metric::find(&sweep.metric)?;
     let axis = sweep.axes.first()?;
     let (title, x_title) = (title_of(definition), language::text(&axis.title));
@@ -69,39 +62,42 @@ pub fn draw(
         .fold(f64::INFINITY, f64::min);
     let scale = Scale::for_largest(definition.unit, highest);
     let is_log = highest / least > WIDE;
-    let y_axis = || match is_log {
-        true => YAxis::Decades(scale.apply(least) / 2.0, scale.apply(highest) * 1.4),
-        false => YAxis::Linear(axis_end(scale.apply(highest))),
+    let range = match is_log {
+        true => YRange::Decades(scale.apply(least) / 2.0, scale.apply(highest) * 1.4),
+        false => YRange::Linear(axis_end(scale.apply(highest))),
     };
     let ticks: Vec<Tick> = (axis.values.iter().enumerate())
         .map(|(position, value)| (position as f64 + 0.5, language::swept(&value.text)))
         .collect();
-    let labels = Labels::new(all_lines(summary), LABEL_CHARACTERS);
     let (shown, all) = combinations(sweep, MAX_PANELS);
-    let id = format!("bars-{number}-{}", anchor(&sweep.metric));
-    let panels = shown.iter().enumerate().map(|(position, combination)| {
+    let panels = shown.iter().map(|combination| {
         let heading = heading_of(sweep, combination);
+        let bar = |cell: &SweepCell| {
+            Some(Bar {
+                group: *cell.at.first()?,
+                value: cell.value,
+                interval: cell.ci95,
+                n: cell.n,
+                published: published(cell),
+            })
+        };
+        let bars_of = |line: &str| {
+            let cells = cells_at(sweep, combination).filter(|cell| cell.line == line);
+            cells.filter_map(bar).collect()
+        };
+        let lines = sweep.lines.iter();
+        let lines = lines.map(|line| (line.as_str(), styles.get(line), bars_of(line)));
         Panel {
-            id: &format!("{id}-{position}"),
-            title: &tr!("{} by {}, {}", title, x_title, heading),
-            description: &describe(sweep, combination, scale),
-            heading: &heading,
-            y_title: &scale.heading(definition.title),
-            x_title,
-            height: HEIGHT,
-            left: Panel::LEFT,
-            right: room_for_labels(&labels),
-            labels: &labels,
+            title: tr!("{} by {}, {}", title, x_title, heading),
+            description: describe(sweep, combination, scale),
+            heading,
+            marks: vec![Mark::Bars(lines.collect())],
+            ..Panel::default()
         }
-        .draw_with(0.0..ticks.len() as f64, &ticks, y_axis(), |svg, chart| {
-            let cells: Vec<&SweepCell> = cells_at(sweep, combination).collect();
-            let drawing = (sweep, styles, &labels);
-            paint(svg, chart, drawing, &cells, scale, published);
-        })
     });
-    let panels: Vec<DrawnPanel> = panels.collect();
-    Some(Figure {
-        id: format!("figure-{id}"),
+    let panels: Vec<Panel<'_>> = panels.collect();
+    Plot {
+        id: format!("bars-{number}-{}", anchor(&sweep.metric)),
         title: tr!("{} by message size: {}", title, sweep.heading(summary)),
         caption: caption(
             is_log,
@@ -109,8 +105,19 @@ pub fn draw(
             [panels.len(), all],
         ),
         definition: defined(definition),
+        labels: Labels::new(all_lines(summary), LABEL_CHARACTERS),
+        axes: Axes::Values {
+            x: XAxis::categories(x_title.to_owned(), 0.0..ticks.len() as f64, ticks),
+            y: YAxis {
+                title: scale.heading(definition.title),
+                scale,
+                range,
+            },
+            height: HEIGHT,
+        },
         panels,
-    })
+    }
+    .draw()
 }
 
 fn caption(is_log: bool, has_published: bool, counts: [usize; 2]) -> String {
@@ -123,110 +130,6 @@ fn caption(is_log: bool, has_published: bool, counts: [usize; 2]) -> String {
     }
     text += &unshown_text(counts);
     text
-}
-
-fn paint(
-    svg: &mut Svg,
-    chart: &Chart,
-    (sweep, styles, shown): (&SweepResult, &Styles, &Labels),
-    cells: &[&SweepCell],
-    scale: Scale,
-    published: impl Fn(&SweepCell) -> Option<f64>,
-) {
-    // Lines without any value have no room.
-    let lines: Vec<&String> = (sweep.lines.iter())
-        .filter(|line| {
-            let mut of_line = cells.iter().filter(|cell| cell.line == **line);
-            of_line.any(|cell| cell.value.is_some() || published(cell).is_some())
-        })
-        .collect();
-    let width = GROUP / lines.len().max(1) as f64;
-    let mut labels = Vec::new();
-    for (position, line) in lines.iter().enumerate() {
-        let series = styles.get(line);
-        let mut last = chart.bottom;
-        for cell in cells.iter().filter(|cell| cell.line == **line) {
-            let Some(group) = cell.at.first() else {
-                continue;
-            };
-            let start = f64::from(*group) + (1.0 - GROUP) / 2.0 + width * position as f64;
-            let ends = [start + 0.06 * width, start + 0.94 * width].map(|x| chart.x(x));
-            let bar = Bar {
-                series,
-                label: line,
-                ends,
-                published: published(cell),
-            };
-            if let Some(top) = bar.draw(svg, chart, cell, scale) {
-                last = top;
-            }
-        }
-        labels.push((series, line.as_str(), last));
-    }
-    let placed = chart.heights_of_labels(labels.iter().map(|(_, _, y)| *y));
-    for ((series, label, _), y) in labels.into_iter().zip(placed) {
-        svg.mark(series, (chart.right + 10.0, y), 4.0, false);
-        svg.text((chart.right + 18.0, y), shown.get(label), Text::LABEL);
-    }
-}
-
-/// Bar of a cell.
-struct Bar<'a> {
-    /// Style of the transport.
-    series: usize,
-    label: &'a str,
-    /// Left and right edge.
-    ends: [f64; 2],
-    published: Option<f64>,
-}
-
-impl Bar<'_> {
-    /// Draws the bar with interval and published value; returns the height at which it ends.
-    fn draw(&self, svg: &mut Svg, chart: &Chart, cell: &SweepCell, scale: Scale) -> Option<f64> {
-        let height = |value: f64| chart.y(scale.apply(value));
-        let [left, right] = self.ends;
-        let middle = f64::midpoint(left, right);
-        let x = cell.at.first().map(|group| f64::from(*group) + 0.5);
-        let datum = |kind, value: f64| Datum {
-            label: self.label.to_owned(),
-            kind,
-            x,
-            value: Some(scale.apply(value)),
-            ..Datum::default()
-        };
-        let mut text = self.label.to_owned();
-        if let Some(value) = cell.value {
-            text += &format!(": {}", scale.estimate(value, cell.ci95, cell.n));
-            svg.record(Datum {
-                interval: cell.ci95.map(|ends| ends.map(|end| scale.apply(end))),
-                n: Some(cell.n),
-                ..datum("mean", value)
-            });
-        }
-        if let Some(value) = self.published {
-            text += &tr!("\npublished: {}", scale.quantity(value));
-            svg.record(datum("published", value));
-        }
-        svg.value(self.label, &text, |svg| {
-            if let Some(value) = cell.value {
-                let top = height(value);
-                let mut corners = rectangle(self.ends, [top, chart.bottom]);
-                corners.rotate_right(1);
-                svg.polygon(&corners, ColourRole::Series(self.series), 0.85);
-            }
-            if let Some(ends) = cell.ci95.filter(|[low, high]| low < high) {
-                svg.line(
-                    &ends.map(|end| (middle, height(end))),
-                    ColourRole::Text,
-                    1.2,
-                );
-            }
-            if let Some(value) = self.published {
-                svg.mark(self.series, (middle, height(value)), 4.0, true);
-            }
-        });
-        cell.value.map(height)
-    }
 }
 
 /// Describes a panel for readers who do not see it.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use regatta_model::{Series, TrialRecord};
 
-use super::frame::largest;
+use super::axis::largest;
 
 /// Largest number of columns; more would not be visible.
 const MAX_COLUMNS: f64 = 300.0;

@@ -2,16 +2,18 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use hdrhistogram::{Histogram, serialization::Deserializer};
-use itertools::Itertools as _;
 use regatta_model::{
     Unit, Workload,
     metric::{self, DelayMetrics, id},
 };
 
 use super::{
-    Figure, anchor, defined, drawn,
-    frame::{Curve, Marks, Panel, YAxis, axis_end, largest, room_for_labels},
-    line_labels, panels,
+    Figure, Source, anchor,
+    axis::{PLAIN, XAxis, YAxis, YRange, largest},
+    defined, line_labels,
+    marks::{Line, Look, Mark},
+    panels,
+    plot::{Axes, Panel, Plot},
     svg::Point,
 };
 use crate::{
@@ -24,10 +26,10 @@ use crate::{
 const HEIGHT: f64 = 300.0;
 
 /// Histogram that is drawn: its name, the title of the axis and that of the figure.
-pub type HistogramSpec = (&'static str, &'static str, &'static str);
+type HistogramSpec = (&'static str, &'static str, &'static str);
 
 /// Histograms in the order of the page.
-pub const HISTOGRAMS: [HistogramSpec; 7] = [
+const HISTOGRAMS: [HistogramSpec; 7] = [
     (
         DelayMetrics::ROUND_TRIP.distribution,
         "round-trip delay",
@@ -65,59 +67,48 @@ pub const HISTOGRAMS: [HistogramSpec; 7] = [
     ),
 ];
 
+/// Draws every histogram.
+pub fn all(source: &Source<'_>) -> Vec<Figure> {
+    let drawn = HISTOGRAMS.iter().filter_map(|it| draw(source.data, it));
+    drawn.collect()
+}
+
 /// Draws the figure of one histogram, or nothing if no trial has it.
-pub fn draw(data: &RunData, &(name, axis, title): &HistogramSpec) -> Option<Figure> {
+fn draw(data: &RunData, &(name, axis, title): &HistogramSpec) -> Option<Figure> {
     // Number of messages, and the line of delays in nanoseconds with the share that took longer.
     let panels = panels(data, |series, cell| {
         let sum = total(data, name, cell)?;
-        let curve = Curve {
-            series,
-            label: cell[0],
-            points: exceedance(&sum),
-        };
-        (!curve.points.is_empty()).then_some((sum.len(), curve))
+        Some((sum.len(), Line::of(series, cell[0], exceedance(&sum))?))
     });
     let points = || {
-        let curves = panels.iter().flat_map(|panel| &panel.rows);
-        curves.flat_map(|(_, curve)| &curve.points)
+        let lines = panels.iter().flat_map(|panel| &panel.rows);
+        lines.flat_map(|(_, line)| &line.samples).map(|it| it.at)
     };
     points().next()?;
-    let longest = largest(points().map(|point| point.0));
-    let shares = points().map(|point| point.1);
+    let longest = largest(points().map(|(delay, _)| delay));
+    let shares = points().map(|(_, share)| share);
     let smallest = shares.filter(|share| *share > 0.0).fold(1.0, f64::min);
     // Whole decades, so that every panel ends on a tick.
     let floor = smallest.log10().floor().clamp(-6.0, -1.0) as i32;
     let scale = Scale::for_largest(Unit::Nanoseconds, longest);
-    let x_end = axis_end(scale.apply(longest));
-
-    let shown = line_labels(data);
-    let drawn = drawn(&panels, |number, panel| {
-        let counts = panel.rows.iter();
-        let mut counts = counts.map(|(number, curve)| tr!("{}: {} messages", curve.label, number));
+    let panels = panels.into_iter().map(|panel| {
+        let (panel, rows) = panel.split();
+        let counts = rows.iter();
+        let counts = counts.map(|(number, line)| tr!("{}: {} messages", line.label, number));
+        let counts = Vec::from_iter(counts);
+        let lines = rows.into_iter().map(|(_, line)| line);
         Panel {
-            id: &format!("ccdf-{}-{number}", anchor(name)),
-            title: &tr!(
+            title: tr!(
                 "Share of messages that took longer, under {}",
                 panel.heading
             ),
-            description: &format!("{}.", counts.join("; ")),
-            heading: &panel.heading,
-            y_title: &tr!("share of messages that took longer, %"),
-            x_title: &scale.heading(axis),
-            height: HEIGHT,
-            left: Panel::LEFT,
-            right: room_for_labels(&shown),
-            labels: &shown,
+            description: format!("{}.", counts.join("; ")),
+            marks: vec![Mark::Lines(lines.collect(), Look::Series, 1.6)],
+            ..panel
         }
-        .draw(0.0..x_end, YAxis::Logarithmic(floor), |svg, chart| {
-            let curves: Vec<Curve<'_>> = (panel.rows.iter())
-                .map(|(_, curve)| curve.map(|(delay, share)| (scale.apply(delay), share)))
-                .collect();
-            chart.curves(svg, &curves, 1.6, Marks::Four);
-        })
     });
-    Some(Figure {
-        id: format!("figure-ccdf-{}", anchor(name)),
+    Plot {
+        id: format!("ccdf-{}", anchor(name)),
         title: tr!(
             "{}: how many took longer than how long",
             language::text(title)
@@ -127,8 +118,19 @@ pub fn draw(data: &RunData, &(name, axis, title): &HistogramSpec) -> Option<Figu
             of_clocks(data, name)
         ),
         definition: definition_of(name),
-        panels: drawn,
-    })
+        labels: line_labels(data),
+        panels: panels.collect(),
+        axes: Axes::Values {
+            x: XAxis::to(scale.heading(axis), scale, scale.apply(longest)),
+            y: YAxis {
+                title: tr!("share of messages that took longer, %"),
+                scale: PLAIN,
+                range: YRange::Logarithmic(floor),
+            },
+            height: HEIGHT,
+        },
+    }
+    .draw()
 }
 
 /// Returns the definition of the messages and of their delay: that of the mean of the histogram's metrics.

@@ -5,20 +5,25 @@
 //! spread, so spread is the axis.
 
 use itertools::Itertools as _;
-use regatta_model::MetricDefinition;
+use regatta_model::{
+    MetricDefinition,
+    metric::{Place, names_in},
+};
 use regatta_stats::Description;
 
 use super::{
-    Datum, Figure, anchor, defined, drawn,
-    frame::{Chart, Panel, YAxis, axis_end, largest, room_for_rows},
-    line_labels, panels,
-    svg::{ColourRole, Svg, Text},
+    Figure, Source, anchor,
+    axis::{PLAIN, XAxis, axis_end, largest},
+    defined, line_labels,
+    marks::{BoxRow, Mark, RowHead},
+    of_metrics, panels,
+    plot::{Axes, Panel, Plot},
     values,
 };
 use crate::{
     RunData,
+    analysis::own_metrics,
     format::{Scale, number, signed_percent},
-    labels::Labels,
     language::{self, tr},
 };
 
@@ -32,22 +37,33 @@ struct Row<'a> {
     median: f64,
     /// Deviations from the median, in per cent.
     deviations: Vec<f64>,
+    /// Description of the deviations.
+    description: Description,
 }
 
 fn row<'a>(series: usize, label: &'a str, values: &[f64]) -> Option<Row<'a>> {
     let median = regatta_stats::describe(values)?.median;
     let deviations = values.iter().map(|value| (value / median - 1.0) * 100.0);
-    (median > 0.0).then(|| Row {
+    let deviations: Vec<f64> = deviations.collect();
+    let description = regatta_stats::describe(&deviations).filter(|_| median > 0.0)?;
+    Some(Row {
         series,
         label,
         median,
-        deviations: deviations.collect(),
+        deviations,
+        description,
     })
 }
 
+/// Draws the metrics of the rankings, and others by which transports are compared.
+pub fn all(source: &Source<'_>) -> Vec<Figure> {
+    let own = own_metrics(&source.data.header.study);
+    let names: Vec<&str> = own.chain(names_in(Place::Spread)).collect();
+    of_metrics(&names, |metric| draw(source.data, metric))
+}
+
 /// Draws the figure of one metric, or nothing if no trial has it.
-pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
-    let name = anchor(definition.name);
+fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
     let panels = panels(data, |series, cell| {
         row(series, cell[0], &values(data, cell, definition.name))
     });
@@ -62,40 +78,27 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
         "{} against the median of its cell, %",
         language::text(definition.title)
     );
-
-    let shown = line_labels(data);
-    let drawn = drawn(&panels, |position, panel| {
-        let mut quartiles = panel.rows.iter().filter_map(|row| {
-            let d = regatta_stats::describe(&row.deviations)?;
-            Some(tr!(
+    let panels = panels.into_iter().map(|panel| {
+        let (panel, rows) = panel.split();
+        let mut quartiles = rows.iter().map(|row| {
+            tr!(
                 "{}: median {}, quartiles at {} % and {} % of it",
                 row.label,
                 scale.text(row.median),
-                number(d.q1),
-                number(d.q3)
-            ))
+                number(row.description.q1),
+                number(row.description.q3)
+            )
         });
-        // Nothing is less than nothing.
-        let x_axis = -end.min(100.0)..end;
-        let y_axis = YAxis::Rows(panel.rows.len());
         Panel {
-            id: &format!("box-{name}-{position}"),
-            title: &tr!("Spread of {}, under {}", x_title, panel.heading),
-            description: &format!("{}.", quartiles.join("; ")),
-            heading: &panel.heading,
-            y_title: "",
-            x_title: &x_title,
-            height: Panel::height_of_rows(panel.rows.len(), ROW),
-            left: room_for_rows(&shown).min(150.0),
-            right: 54.0,
-            labels: &shown,
+            title: tr!("Spread of {}, under {}", x_title, panel.heading),
+            description: format!("{}.", quartiles.join("; ")),
+            marks: rows.into_iter().map(|row| row.mark(scale)).collect(),
+            ..panel
         }
-        .draw(x_axis, y_axis, |svg, chart| {
-            plot(svg, chart, (&panel.rows, &shown), scale);
-        })
     });
-    Some(Figure {
-        id: format!("figure-box-{name}"),
+    let panels = panels.collect();
+    Plot {
+        id: format!("box-{}", anchor(definition.name)),
         title: tr!(
             "How steady: every trial beside its box, {}",
             language::text(definition.title)
@@ -108,80 +111,47 @@ pub fn draw(data: &RunData, definition: &MetricDefinition) -> Option<Figure> {
             }
         ),
         definition: defined(definition),
-        panels: drawn,
-    })
-}
-
-/// Draws the rows of one panel.
-fn plot(svg: &mut Svg, chart: &Chart, (rows, labels): (&[Row<'_>], &Labels), scale: Scale) {
-    for (position, row) in rows.iter().enumerate() {
-        let Some(d) = regatta_stats::describe(&row.deviations) else {
-            continue;
-        };
-        let datum = |kind, value: f64| Datum {
-            label: row.label.to_owned(),
-            kind,
-            value: Some(value),
-            ..Datum::default()
-        };
-        svg.record(Datum {
-            interval: Some([d.q1, d.q3]),
-            n: Some(row.deviations.len() as u64),
-            ..datum("median", d.median)
-        });
-        for deviation in &row.deviations {
-            svg.record(datum("trial", *deviation));
-        }
-        let text = format!("{}: {}", row.label, spread_label(row, &d, scale));
-        svg.value(row.label, &text, |svg| {
-            let label = labels.get(row.label);
-            plot_row(svg, chart, (position, row, label), &d, scale);
-        });
+        labels: line_labels(data),
+        panels,
+        axes: Axes::Rows {
+            // Nothing is less than nothing.
+            x: XAxis::linear(x_title, PLAIN, -end.min(100.0)..end),
+            height: ROW,
+            labels: 150.0,
+            values: 54.0,
+        },
     }
+    .draw()
 }
 
-/// Describes a row.
-fn spread_label(row: &Row<'_>, d: &Description, scale: Scale) -> String {
-    let percent = |deviation: f64| signed_percent(deviation / 100.0);
-    tr!(
-        "median {}\nquartiles {} and {} of it, range {} to {}\nn = {}",
-        scale.quantity(row.median),
-        percent(d.q1),
-        percent(d.q3),
-        percent(d.min),
-        percent(d.max),
-        row.deviations.len()
-    )
-}
-
-fn plot_row(
-    svg: &mut Svg,
-    chart: &Chart,
-    (position, row, label): (usize, &Row<'_>, &str),
-    d: &Description,
-    scale: Scale,
-) {
-    let ink = ColourRole::Series(row.series);
-    let y = chart.y(position as f64) + 14.0;
-    let (upper, lower, middle) = (y - 6.0, y + 6.0, y + 4.0);
-    svg.mark(row.series, (7.0, middle), 4.5, false);
-    svg.text((17.0, middle), label, Text::LABEL);
-    let median = scale.text(row.median);
-    svg.text((Panel::WIDTH - 1.0, middle), &median, Text::VALUE);
-    if row.deviations.len() > 1 {
-        let [least, q1, median, q3, most] =
-            [d.min, d.q1, d.median, d.q3, d.max].map(|value| chart.x(value));
-        let corners = [(q1, upper), (q3, upper), (q3, lower), (q1, lower)];
-        svg.polygon(&corners, ink, 0.2);
-        let closed: Vec<_> = corners.iter().chain(&corners[..2]).copied().collect();
-        svg.line(&closed, ink, 1.2);
-        svg.line(&[(least, y), (q1, y)], ink, 1.2);
-        svg.line(&[(q3, y), (most, y)], ink, 1.2);
-        svg.line(&[(median, upper), (median, lower)], ink, 3.0);
+impl<'a> Row<'a> {
+    /// Returns the mark of the row; `scale` is that of the median.
+    fn mark(self, scale: Scale) -> Mark<'a> {
+        Mark::Box(BoxRow {
+            head: RowHead {
+                transport: self.label,
+                label: self.label.into(),
+                series: Some(self.series),
+                text: format!("{}: {}", self.label, self.text(scale)),
+                value: scale.text(self.median),
+            },
+            description: self.description,
+            trials: self.deviations,
+        })
     }
-    for (number, value) in row.deviations.iter().enumerate() {
-        // Points alternate between three heights, so that equal trials stay visible.
-        let y = y + 11.0 + 3.0 * (number % 3) as f64;
-        svg.dot((chart.x(*value), y), 2.0, ink, 0.7);
+
+    /// Describes the row.
+    fn text(&self, scale: Scale) -> String {
+        let percent = |deviation: f64| signed_percent(deviation / 100.0);
+        let d = &self.description;
+        tr!(
+            "median {}\nquartiles {} and {} of it, range {} to {}\nn = {}",
+            scale.quantity(self.median),
+            percent(d.q1),
+            percent(d.q3),
+            percent(d.min),
+            percent(d.max),
+            self.deviations.len()
+        )
     }
 }

@@ -6,18 +6,18 @@ use itertools::Itertools as _;
 use regatta_model::{Unit, host_sample};
 
 use super::{
-    Datum, DrawnPanel, Figure, LONGEST_HEADING,
-    frame::{Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, room_for_labels, time_axis},
+    Figure, LABEL_CHARACTERS, LONGEST_HEADING,
+    axis::{XAxis, YAxis, largest, time_scale},
+    marks::{Line as DrawnLine, Mark, Sample},
+    plot::{Axes, Panel, Plot},
     style::Styles,
-    svg::{ColourRole, Point, Svg, Text, rectangle},
 };
 use crate::{
     RunData,
-    format::Scale,
     labels::Labels,
     language::{self, tr},
     timeline::{
-        Bin, COLLISIONS, CPU_BUSIEST, CPU_MEAN, HostTimeline, INTERFACE_ERRORS, IP_ERRORS, Line,
+        COLLISIONS, CPU_BUSIEST, CPU_MEAN, HostTimeline, INTERFACE_ERRORS, IP_ERRORS, Line,
         MEMORY_USED, SCTP_ERRORS, SOFTIRQ_BUSIEST, SOFTIRQ_MEAN, TCP_ERRORS, UDP_ERRORS,
     },
 };
@@ -32,9 +32,6 @@ const MAX_INTERFACES: usize = 4;
 
 /// Most trials that are drawn as bands; more would be narrower than a pixel each.
 const MAX_BANDS: usize = 300;
-
-/// Width of the sample of a line before its label, in CSS pixels.
-const KEY: f64 = 16.0;
 
 /// Lines with their labels.
 type Labelled<'a> = Vec<(String, Cow<'a, Line>)>;
@@ -247,14 +244,6 @@ fn packet_sizes<'a>(host: &'a HostTimeline, [bytes, packets]: [&str; 2]) -> Labe
     .collect()
 }
 
-/// Band of one trial: label and style of the transport, beginning and end in nanoseconds.
-struct Band<'a> {
-    label: &'a str,
-    series: usize,
-    from_ns: i64,
-    to_ns: i64,
-}
-
 /// Draws a figure for each quantity that any host has. `data` is the run of the trials; there are no
 /// bands without.
 pub fn draw(hosts: &[HostTimeline], data: Option<&RunData>) -> Vec<Figure> {
@@ -268,36 +257,62 @@ fn draw_one(what: &Quantity, hosts: &[HostTimeline], data: Option<&RunData>) -> 
     let lines = || of_hosts.iter().flatten();
     lines().next()?;
     let highest = largest(lines().map(|(_, line)| line.largest)) * what.factor;
-    let scale = Scale::for_largest(what.unit, highest);
-    let y_end = axis_end(scale.apply(highest));
+    let y = YAxis::from_zero(what.unit, what.y_title, highest);
     let end_s = largest(hosts.iter().map(|host| host.end_ns() as f64 / 1e9));
-    let (divisor, unit) = time_axis(end_s);
+    let scale = time_scale(end_s);
+    let x_title = tr!("time since the first sample, {}", scale.unit);
     let headings: Vec<String> = hosts.iter().map(|host| label(host, data)).collect();
-    let headings = Labels::new(&headings, LONGEST_HEADING);
-    let drawing = Drawing {
-        what,
-        data,
-        scale,
-        axes: [end_s / divisor, y_end],
-        seconds: divisor,
-        x_title: tr!("time since the first sample, {}", unit),
-        labels: Labels::new(lines().map(|(label, _)| label), LABEL_CHARACTERS),
-        headings,
-    };
-    let panels = hosts.iter().zip(&of_hosts).enumerate();
-    Some(Figure {
-        id: format!("figure-hosts-{}", what.id),
+    let shown = Labels::new(&headings, LONGEST_HEADING);
+    let panels = hosts.iter().zip(&of_hosts).zip(&headings);
+    let panels = panels.map(|((host, lines), heading)| {
+        let heading = shown.get(heading).to_owned();
+        let labels = lines.iter().map(|(label, _)| label).join(", ");
+        let mut marks = data.map_or_else(Vec::new, |data| trials(host, data));
+        let lines = lines.iter().enumerate();
+        let lines = lines.map(|(position, (label, line))| DrawnLine {
+            label,
+            style: position,
+            samples: samples(what, host, line),
+            extremes: Vec::new(),
+        });
+        marks.push(Mark::PlainLines(lines.collect()));
+        Panel {
+            title: format!("{}: {heading}", language::text(what.title)),
+            description: tr!("{} over {}: {}.", y.title, x_title, labels),
+            heading,
+            marks,
+            ..Panel::default()
+        }
+    });
+    let panels = panels.collect();
+    Plot {
+        id: format!("hosts-{}", what.id),
         title: language::text(what.title).to_owned(),
         caption: caption(what, hosts, data),
         definition: language::text(what.definition).to_owned(),
-        panels: panels
-            .filter(|(_, (_, lines))| !lines.is_empty())
-            .map(|(number, (host, lines))| {
-                let bands = data.map_or_else(Vec::new, |data| bands(host, data));
-                drawing.panel(number, host, lines, &bands)
-            })
-            .collect(),
-    })
+        labels: Labels::new(lines().map(|(label, _)| label), LABEL_CHARACTERS),
+        panels,
+        axes: Axes::Values {
+            x: XAxis::linear(x_title, scale, 0.0..scale.apply(end_s)),
+            y,
+            height: HEIGHT,
+        },
+    }
+    .draw()
+}
+
+/// Returns the means of a line by seconds, each with the smallest and the largest sample of its step.
+fn samples(what: &Quantity, host: &HostTimeline, line: &Line) -> Vec<Sample> {
+    let bins = line.bins.iter().enumerate();
+    let samples = bins.map(|(index, bin)| {
+        let seconds = (index as f64 + 0.5) * host.bin_ns as f64 / 1e9;
+        let mean = bin.mean().map_or(f64::NAN, |mean| mean * what.factor);
+        Sample {
+            interval: bin.range().map(|ends| ends.map(|end| end * what.factor)),
+            ..Sample::from((seconds, mean))
+        }
+    });
+    samples.collect()
 }
 
 /// Returns the name of a host, with that in the hosts file if it is the host of a run.
@@ -328,8 +343,8 @@ fn caption(what: &Quantity, hosts: &[HostTimeline], data: Option<&RunData>) -> S
     text
 }
 
-/// Returns the bands of a host's trials; none if there are too many.
-fn bands<'a>(host: &HostTimeline, data: &'a RunData) -> Vec<Band<'a>> {
+/// Returns the spans of a host's trials; none if there are too many.
+fn trials<'a>(host: &HostTimeline, data: &'a RunData) -> Vec<Mark<'a>> {
     if host.trials.len() > MAX_BANDS {
         return Vec::new();
     }
@@ -337,161 +352,9 @@ fn bands<'a>(host: &HostTimeline, data: &'a RunData) -> Vec<Band<'a>> {
     (host.trials.iter())
         .filter_map(|span| {
             let mut records = data.trials.iter().chain(&data.repeated);
-            let record = records.find(|record| record.index == span.trial)?;
-            Some(Band {
-                label: &record.transport,
-                series: styles.get(&record.transport),
-                from_ns: span.from_ns,
-                to_ns: span.to_ns,
-            })
+            let label = &records.find(|record| record.index == span.trial)?.transport;
+            let ends = [span.from_ns, span.to_ns].map(|ns| ns as f64 / 1e9);
+            Some(Mark::Span(label, styles.get(label), ends))
         })
         .collect()
-}
-
-/// Parts that the panels of a figure have in common.
-struct Drawing<'a> {
-    what: &'a Quantity,
-    data: Option<&'a RunData>,
-    scale: Scale,
-    /// Ends of the horizontal and the vertical axis.
-    axes: [f64; 2],
-    /// Seconds in a unit of the horizontal axis.
-    seconds: f64,
-    x_title: String,
-    labels: Labels,
-    headings: Labels,
-}
-
-impl Drawing<'_> {
-    fn panel(
-        &self,
-        number: usize,
-        host: &HostTimeline,
-        lines: &[(String, Cow<'_, Line>)],
-        bands: &[Band<'_>],
-    ) -> DrawnPanel {
-        let heading = label(host, self.data);
-        let heading = self.headings.get(&heading);
-        let y_title = self.scale.heading(self.what.y_title);
-        let labels: Vec<&str> = lines.iter().map(|(label, _)| label.as_str()).collect();
-        let (x_axis, y_axis) = (0.0..self.axes[0], YAxis::Linear(self.axes[1]));
-        Panel {
-            id: &format!("hosts-{}-{number}", self.what.id),
-            title: &format!("{}: {heading}", language::text(self.what.title)),
-            description: &tr!("{} over {}: {}.", y_title, self.x_title, labels.join(", ")),
-            heading,
-            y_title: &y_title,
-            x_title: &self.x_title,
-            height: HEIGHT,
-            left: Panel::LEFT,
-            right: room_for_labels(&self.labels) + KEY,
-            labels: &self.labels,
-        }
-        .draw(x_axis, y_axis, |svg, chart| {
-            self.draw_bands(svg, chart, bands);
-            let lines = lines.iter().enumerate();
-            let ends = lines.map(|(position, (label, line))| {
-                self.record_line(svg, label, host, line);
-                let mut end = None;
-                svg.of_line("line", label, |svg| {
-                    end = self.draw_line(svg, chart, position, host, line);
-                });
-                end
-            });
-            let ends: Vec<Option<f64>> = ends.collect();
-            svg.group("end", |svg| {
-                draw_labels(svg, chart, (&labels, &self.labels), &ends)
-            });
-        })
-    }
-
-    /// Returns the position of a time on the horizontal axis.
-    fn x(&self, chart: &Chart, ns: f64) -> f64 {
-        chart.x(ns / 1e9 / self.seconds)
-    }
-
-    fn draw_bands(&self, svg: &mut Svg, chart: &Chart, bands: &[Band<'_>]) {
-        for band in bands {
-            let left = self.x(chart, band.from_ns as f64);
-            let right = self.x(chart, band.to_ns as f64).max(left + 0.7);
-            let [over, above] = [
-                [chart.top, chart.bottom],
-                [chart.top - 4.0, chart.top - 1.0],
-            ]
-            .map(|heights| rectangle([left, right], heights));
-            let ink = ColourRole::Series(band.series);
-            svg.of_transport("trial", band.label, |svg| {
-                svg.polygon(&over, ink, 0.16);
-                svg.polygon(&above, ink, 1.0);
-            });
-        }
-    }
-
-    /// Records the means of a line with their ranges.
-    fn record_line(&self, svg: &mut Svg, label: &str, host: &HostTimeline, line: &Line) {
-        let shown = |value: f64| self.scale.apply(value * self.what.factor);
-        for (index, bin) in line.bins.iter().enumerate() {
-            let Some(mean) = bin.mean() else { continue };
-            let at = (index as f64 + 0.5) * host.bin_ns as f64;
-            svg.record(Datum {
-                label: label.to_owned(),
-                kind: "line",
-                x: Some(at / 1e9 / self.seconds),
-                value: Some(shown(mean)),
-                interval: bin.range().map(|range| range.map(shown)),
-                n: None,
-            });
-        }
-    }
-
-    /// Draws one line in its parts between gaps; returns the height of its end.
-    fn draw_line(
-        &self,
-        svg: &mut Svg,
-        chart: &Chart,
-        position: usize,
-        host: &HostTimeline,
-        line: &Line,
-    ) -> Option<f64> {
-        let y = |value: f64| chart.y(self.scale.apply(value * self.what.factor));
-        let middle = |bin: usize| self.x(chart, (bin as f64 + 0.5) * host.bin_ns as f64);
-        let indexed: Vec<(usize, &Bin)> = line.bins.iter().enumerate().collect();
-        let mut end = None;
-        for part in indexed.split(|(_, bin)| bin.mean().is_none()) {
-            let points: Vec<Point> = (part.iter())
-                .filter_map(|(index, bin)| Some((middle(*index), y(bin.mean()?))))
-                .collect();
-            let Some(last) = points.last() else {
-                continue;
-            };
-            end = Some(last.1);
-            let ranges: Vec<(f64, [f64; 2])> = (part.iter())
-                .filter_map(|(index, bin)| Some((middle(*index), bin.range()?.map(y))))
-                .collect();
-            if ranges.iter().any(|(_, [least, largest])| largest < least) {
-                let upper = ranges.iter().map(|(x, range)| (*x, range[1]));
-                let lower = ranges.iter().rev().map(|(x, range)| (*x, range[0]));
-                let area: Vec<Point> = upper.chain(lower).collect();
-                svg.polygon(&area, ColourRole::Muted, 0.18);
-            }
-            svg.line(&points, ColourRole::Plain(position), 1.3);
-        }
-        end
-    }
-}
-
-/// Writes labels right of the plot, near the ends of their lines, each with a sample of its line.
-fn draw_labels(
-    svg: &mut Svg,
-    chart: &Chart,
-    (labels, shown): (&[&str], &Labels),
-    ends: &[Option<f64>],
-) {
-    let placed = chart.heights_of_labels(ends.iter().map(|end| end.unwrap_or(chart.bottom)));
-    for (position, (label, y)) in labels.iter().zip(placed).enumerate() {
-        let from = chart.right + 6.0;
-        let key = [(from, y), (from + KEY, y)];
-        svg.line(&key, ColourRole::Plain(position), 1.3);
-        svg.text((from + KEY + 4.0, y), shown.get(label), Text::LABEL);
-    }
 }

@@ -4,18 +4,19 @@
 use std::borrow::Cow;
 
 use itertools::Itertools as _;
-use regatta_model::{MetricDefinition, Outcome, Unit, Workload, WorkloadKind};
+use regatta_model::{
+    MetricDefinition, Outcome, Unit, Workload, WorkloadKind,
+    metric::{Place, id, names_in},
+};
 
 use super::{
-    Datum, Figure, PanelData, anchor, defined, drawn,
-    frame::{
-        Chart, LABEL_CHARACTERS, Panel, YAxis, axis_end, largest, linear_ticks, log_ticks,
-        room_for_rows, tick,
-    },
-    labels, panels, published,
-    style::Styles,
-    svg::{ColourRole, Svg, Text},
-    title_of, values,
+    Figure, LABEL_CHARACTERS, PanelData, Source, anchor,
+    axis::{XAxis, axis_end, largest, log_ticks, tick},
+    defined, labels,
+    marks::{Mark, Mean, Row, RowHead},
+    of_metrics, panels,
+    plot::{Axes, Panel, Plot},
+    published, title_of, values,
 };
 use crate::{
     RunData, Summary,
@@ -38,25 +39,8 @@ const TICKS: usize = 6;
 /// leave nothing to see of the small ones.
 const WIDE: f64 = 40.0;
 
-/// Horizontal axis of the values.
-#[derive(Debug, Clone, Copy)]
-struct Axis {
-    scale: Scale,
-    is_log: bool,
-}
-
-impl Axis {
-    /// Returns the position of a value, which a logarithmic axis keeps above zero.
-    fn position(self, value: f64) -> f64 {
-        match self.is_log {
-            true => self.scale.apply(value).max(f64::MIN_POSITIVE).ln(),
-            false => self.scale.apply(value),
-        }
-    }
-}
-
 /// One transport in one panel.
-struct Row<'a> {
+struct Values<'a> {
     transport: &'a str,
     label: Cow<'a, str>,
     /// Style; `None` for a transport that is only in the publication.
@@ -66,8 +50,30 @@ struct Row<'a> {
     published: Option<f64>,
 }
 
+/// Draws the metrics of the rankings, each once.
+pub fn of_rankings(source: &Source<'_>) -> Vec<Figure> {
+    let study = &source.data.header.study;
+    let primary = study.workloads.iter().map(|it| study.primary_metric(it));
+    let primary: Vec<&str> = primary.unique().collect();
+    of_metrics(&primary, |metric| draw(source, metric))
+}
+
+/// Draws the other means, with published values.
+pub fn further(source: &Source<'_>) -> Vec<Figure> {
+    of_metrics(&Vec::from_iter(names_in(Place::Means)), |metric| {
+        draw(source, metric)
+    })
+}
+
+/// Draws the delay of messages that are spread in several ways.
+pub fn spread(source: &Source<'_>) -> Vec<Figure> {
+    let delay = [id::MESSAGE_DELAY_P95_NS];
+    of_metrics(&delay, |metric| draw_spread(source, metric))
+}
+
 /// Draws the figure of one metric, or nothing if no trial has it.
-pub fn draw(data: &RunData, summary: &Summary, definition: &MetricDefinition) -> Option<Figure> {
+fn draw(source: &Source<'_>, definition: &MetricDefinition) -> Option<Figure> {
+    let (data, summary) = (source.data, source.summary);
     let name = definition.name;
     let mut panels = panels(data, |series, cell| {
         Some(row(data, summary, name, series, cell))
@@ -80,26 +86,22 @@ pub fn draw(data: &RunData, summary: &Summary, definition: &MetricDefinition) ->
     let title = title_of(definition);
     let title = tr!("{}: each transport under each condition", title);
     let id = format!("mean-{}", anchor(name));
-    figure(definition, &panels, &id, title, LABEL_CHARACTERS)
+    figure(definition, panels, &id, title, LABEL_CHARACTERS)
 }
 
 /// Draws one metric of every workload that spreads messages, side by side, which shows the cost of
 /// blocking by the loss of another message. `None` if the study has fewer than two of them.
-pub fn draw_spread(
-    data: &RunData,
-    summary: &Summary,
-    definition: &MetricDefinition,
-) -> Option<Figure> {
+fn draw_spread(source: &Source<'_>, definition: &MetricDefinition) -> Option<Figure> {
+    let (data, summary, styles) = (source.data, source.summary, &source.styles);
     let study = &data.header.study;
     let is_spread = |it: &&Workload| matches!(it.kind, WorkloadKind::MultiStream { .. });
     let spread = study.workloads.iter().filter(is_spread);
     if spread.clone().count() < 2 {
         return None;
     }
-    let styles = Styles::of(data);
     let panels = study.conditions.iter().map(|condition| {
         let rows = labels(data).cartesian_product(spread.clone());
-        let rows = rows.map(|(label, Workload { name: workload, .. })| Row {
+        let rows = rows.map(|(label, Workload { name: workload, .. })| Values {
             label: format!("{label}, {workload}").into(),
             ..row(
                 data,
@@ -116,15 +118,15 @@ pub fn draw_spread(
         }
     });
     let panels = panels.filter(|panel| !panel.rows.is_empty());
-    let panels: Vec<PanelData<'_, Row<'_>>> = panels.collect();
+    let panels: Vec<PanelData<'_, Values<'_>>> = panels.collect();
     let title = tr!("{}: the same messages, spread", title_of(definition));
     let id = format!("spread-{}", anchor(definition.name));
-    figure(definition, &panels, &id, title, SPREAD_LABEL_CHARACTERS)
+    figure(definition, panels, &id, title, SPREAD_LABEL_CHARACTERS)
 }
 
 fn figure(
     definition: &MetricDefinition,
-    panels: &[PanelData<'_, Row<'_>>],
+    panels: Vec<PanelData<'_, Values<'_>>>,
     id: &str,
     title: String,
     longest_label: usize,
@@ -134,7 +136,7 @@ fn figure(
         return None;
     }
     let rows = || panels.iter().flat_map(|panel| &panel.rows);
-    let ends = rows().filter_map(|row| mean(row, name)?.1);
+    let ends = rows().filter_map(|row| row.mean(name)?.1);
     let highest_end = largest(ends.map(|[_, high]| high));
     let values = rows().flat_map(|row| row.trials.iter().copied().chain(row.published));
     let highest_value = largest(values);
@@ -142,65 +144,46 @@ fn figure(
     // follows the values and lets such an interval run out of the panel.
     let highest = highest_value.max(highest_end).min(highest_value * 1.5);
     let scale = Scale::for_largest(definition.unit, highest);
-    let axis = scale.heading(definition.title);
-    let end = axis_end(scale.apply(highest));
     let all = rows().flat_map(|row| &row.trials);
     let least = all.copied().fold(f64::INFINITY, f64::min);
     let is_log = definition.unit == Unit::Nanoseconds && least > 0.0 && highest / least > WIDE;
-    let axis_of_values = Axis { scale, is_log };
-    let (range, ticks) = match is_log {
+    let (title_of_axis, end) = (
+        scale.heading(definition.title),
+        axis_end(scale.apply(highest)),
+    );
+    let x = match is_log {
         true => {
             let range = scale.apply(least) / 1.25..end;
             let ticks = log_ticks(&range, TICKS).into_iter();
-            let ticks = ticks.map(|value| (value.ln(), tick(value))).collect();
-            (range.start.ln()..range.end.ln(), ticks)
+            let ticks = ticks.map(|value| (value, tick(value)));
+            XAxis::logarithmic(title_of_axis, scale, &range, ticks.collect())
         }
-        false => (0.0..end, linear_ticks(&(0.0..end))),
+        false => XAxis::linear(title_of_axis, scale, 0.0..end),
+    };
+    let published = match rows().any(|row| row.published.is_some()) {
+        true => tr!(" Hollow mark: published value, see the notes below its table."),
+        false => String::new(),
     };
     let logarithmic = match is_log {
         true => tr!(" The axis is logarithmic."),
         false => String::new(),
     };
-
     let shown = Labels::new(rows().map(|row| &*row.label), longest_label);
-    let drawn = drawn(panels, |number, panel| {
-        let text = |row: &Row<'_>| Some(scale.text(mean(row, name)?.0));
-        let mut means =
-            (panel.rows.iter()).filter_map(|row| Some(format!("{} {}", row.label, text(row)?)));
+    let panels = panels.into_iter().map(|panel| {
+        let (panel, rows) = panel.split();
+        let text = |row: &Values<'_>| Some(scale.text(row.mean(name)?.0));
+        let means = rows.iter();
+        let mut means = means.filter_map(|row| Some(format!("{} {}", row.label, text(row)?)));
         Panel {
-            id: &format!("{id}-{number}"),
-            title: &tr!("Mean {} under {}", axis, panel.heading),
-            description: &format!("{}.", means.join("; ")),
-            heading: &panel.heading,
-            y_title: "",
-            x_title: &axis,
-            height: Panel::height_of_rows(panel.rows.len(), ROW),
-            left: room_for_rows(&shown).min(54.0 + 6.0 * longest_label as f64),
-            right: 54.0,
-            labels: &shown,
+            title: tr!("Mean {} under {}", x.title, panel.heading),
+            description: format!("{}.", means.join("; ")),
+            marks: rows.into_iter().map(|row| row.mark(name, scale)).collect(),
+            ..panel
         }
-        .draw_with(
-            range.clone(),
-            &ticks,
-            YAxis::Rows(panel.rows.len()),
-            |svg, chart| {
-                for (position, row) in panel.rows.iter().enumerate() {
-                    let y = chart.y(position as f64 + 0.5);
-                    record(svg, row, name, scale);
-                    svg.value(row.transport, &value_label(row, name, scale), |svg| {
-                        let labelled = (row, shown.get(&row.label));
-                        draw_row(svg, chart, labelled, y, name, axis_of_values);
-                    });
-                }
-            },
-        )
     });
-    let published = match rows().any(|row| row.published.is_some()) {
-        true => tr!(" Hollow mark: published value, see the notes below its table."),
-        false => String::new(),
-    };
-    Some(Figure {
-        id: format!("figure-{id}"),
+    let panels = panels.collect();
+    Plot {
+        id: id.to_owned(),
         title,
         caption: tr!(
             "Large mark and bar: mean and its 95 % confidence interval, of each transport alone. Small dots: every measured trial.{}{}",
@@ -208,8 +191,16 @@ fn figure(
             logarithmic
         ),
         definition: defined(definition),
-        panels: drawn,
-    })
+        panels,
+        axes: Axes::Rows {
+            x,
+            height: ROW,
+            labels: 54.0 + 6.0 * longest_label as f64,
+            values: 54.0,
+        },
+        labels: shown,
+    }
+    .draw()
 }
 
 /// Returns the row of a cell, whose transport has the style `series`.
@@ -219,9 +210,9 @@ fn row<'a>(
     name: &str,
     series: usize,
     cell: CellKey<'a>,
-) -> Row<'a> {
+) -> Values<'a> {
     let [label, condition, workload] = cell;
-    Row {
+    Values {
         transport: label,
         label: label.into(),
         series: Some(series),
@@ -236,13 +227,13 @@ fn only_published<'a>(
     data: &'a RunData,
     name: &str,
     group: CellGroup<'a>,
-) -> impl Iterator<Item = Row<'a>> {
+) -> impl Iterator<Item = Values<'a>> {
     let study = &data.header.study;
     (study.published.iter())
         .filter(move |it| it.condition == group.condition.name && it.metric == name)
         .filter(move |it| it.is_of_workload(&group.workload.name))
         .filter(|it| !labels(data).contains(&it.transport.as_str()))
-        .map(|p| Row {
+        .map(|p| Values {
             transport: &p.transport,
             label: p.transport.as_str().into(),
             series: None,
@@ -252,47 +243,52 @@ fn only_published<'a>(
         })
 }
 
-fn mean(row: &Row<'_>, name: &str) -> Option<(f64, Option<[f64; 2]>)> {
-    row.cell?.shown(name)
-}
+impl<'a> Values<'a> {
+    fn mean(&self, name: &str) -> Option<(f64, Option<[f64; 2]>)> {
+        self.cell?.shown(name)
+    }
 
-/// Records the values of a row.
-fn record(svg: &mut Svg, row: &Row<'_>, name: &str, scale: Scale) {
-    let datum = |kind, value: f64| Datum {
-        label: row.label.to_string(),
-        kind,
-        value: Some(scale.apply(value)),
-        ..Datum::default()
-    };
-    if let (Some((value, interval)), Some(cell)) = (mean(row, name), row.cell) {
-        svg.record(Datum {
-            interval: interval.map(|ends| ends.map(|end| scale.apply(end))),
-            n: cell.metrics.get(name).map(|metric| metric.n),
-            ..datum("mean", value)
+    /// Returns the row of a metric; `scale` is that of its texts.
+    fn mark(self, name: &str, scale: Scale) -> Mark<'a> {
+        let mean = self.mean(name);
+        let n = || Some(self.cell?.metrics.get(name)?.n);
+        Mark::Row(Row {
+            mean: mean.map(|(value, interval)| Mean {
+                kind: "mean",
+                value,
+                interval,
+                n: n(),
+                is_hollow: false,
+                cap: 8.0,
+            }),
+            note: match (mean, self.cell) {
+                (None, Some(cell)) => absence(cell),
+                _ => String::new(),
+            },
+            head: RowHead {
+                transport: self.transport,
+                series: self.series,
+                text: self.text(mean, n().unwrap_or(0), scale),
+                value: mean.map_or_else(String::new, |(value, _)| scale.text(value)),
+                label: self.label,
+            },
+            trials: self.trials,
+            published: self.published,
+        })
+    }
+
+    /// Describes the row: value, interval, number of trials, published value.
+    fn text(&self, mean: Option<(f64, Option<[f64; 2]>)>, n: u64, scale: Scale) -> String {
+        let value = match (mean, self.cell) {
+            (Some((value, interval)), _) => scale.estimate(value, interval, n),
+            (None, Some(cell)) => absence(cell),
+            (None, None) => tr!("only published"),
+        };
+        let published = self.published.map_or_else(String::new, |value| {
+            tr!("\npublished: {}", scale.quantity(value))
         });
+        format!("{}: {value}{published}", self.label)
     }
-    for value in &row.trials {
-        svg.record(datum("trial", *value));
-    }
-    if let Some(value) = row.published {
-        svg.record(datum("published", value));
-    }
-}
-
-/// Describes a row: value, interval, number of trials, published value.
-fn value_label(row: &Row<'_>, name: &str, scale: Scale) -> String {
-    let value = match (mean(row, name), row.cell) {
-        (Some((value, interval)), Some(cell)) => {
-            let n = cell.metrics.get(name).map_or(0, |metric| metric.n);
-            scale.estimate(value, interval, n)
-        }
-        (_, Some(cell)) => absence(cell),
-        _ => tr!("only published"),
-    };
-    let published = row.published.map_or_else(String::new, |value| {
-        tr!("\npublished: {}", scale.quantity(value))
-    });
-    format!("{}: {value}{published}", row.label)
 }
 
 /// Returns the reason for which a row has no value.
@@ -305,43 +301,4 @@ fn absence(cell: &Cell) -> String {
     ];
     let occurred = (reasons.into_iter()).find(|(outcome, _)| cell.outcome(*outcome) > 0);
     occurred.map_or_else(|| tr!("not measured"), |(_, reason)| reason)
-}
-
-fn draw_row(
-    svg: &mut Svg,
-    chart: &Chart,
-    (row, label): (&Row<'_>, &str),
-    y: f64,
-    name: &str,
-    axis: Axis,
-) {
-    let x = |value: f64| chart.x(axis.position(value));
-    let ink = row.series.map_or(ColourRole::Muted, ColourRole::Series);
-    if let Some(series) = row.series {
-        svg.mark(series, (7.0, y), 4.5, false);
-    }
-    svg.text((17.0, y), label, Text::LABEL);
-    for value in &row.trials {
-        svg.dot((x(*value), y + 9.0), 2.0, ink, 0.65);
-    }
-    match (row.published, row.series) {
-        (Some(value), Some(series)) => svg.mark(series, (x(value), y), 7.0, true),
-        (Some(value), None) => svg.ring((x(value), y), 6.0, ink, 1.5),
-        (None, _) => {}
-    }
-    match (mean(row, name), row.series, row.cell) {
-        (Some((value, interval)), Some(series), _) => {
-            if let Some(ends) = interval {
-                chart.interval(svg, ends.map(|end| axis.position(end)), y, 8.0, ink);
-            }
-            svg.mark(series, (x(value), y), 5.0, false);
-            svg.text(
-                (Panel::WIDTH - 1.0, y),
-                &axis.scale.text(value),
-                Text::VALUE,
-            );
-        }
-        (None, _, Some(cell)) => svg.text((chart.left + 6.0, y), &absence(cell), Text::NOTE),
-        _ => {}
-    }
 }

@@ -1,39 +1,43 @@
 //! Figures of the report, one file each, and their common code.
 
+mod axis;
 mod bars;
 mod by_trial;
 pub mod changes;
+mod chart;
 mod columns;
 mod delay;
 mod distribution;
 mod drawing;
-mod frame;
 mod heat;
 pub mod hosts;
+mod marks;
 mod means;
 mod over_time;
 mod overlays;
 mod parameter_axis;
+mod plot;
 mod steps;
 mod style;
 mod svg;
 mod sweep;
+mod sweeps;
 
 use std::collections::BTreeSet;
 
-use itertools::Itertools as _;
-use regatta_model::{Condition, METRICS, MetricDefinition, Workload, metric, metric::id};
+use regatta_model::{Condition, METRICS, MetricDefinition, Workload, metric};
 use serde::{Serialize, Serializer};
 
 use crate::{
     RunData, Summary,
-    analysis::{SweepCell, SweepResult, own_metrics},
+    analysis::{SweepCell, SweepResult},
     data::{CellGroup, CellKey},
     format::capital,
     labels::Labels,
     language::{self, tr},
 };
 pub use drawing::{Datum, DrawnPanel};
+use plot::Panel;
 pub(crate) use style::Styles;
 pub use svg::{colour_and_mark, escape};
 pub(crate) use sweep::all_lines as sweep_lines;
@@ -89,7 +93,7 @@ pub fn about_zeros(titles: &[String]) -> String {
 /// Figures by section of the page, in its order.
 #[derive(Debug)]
 pub struct Figures {
-    sections: [(&'static str, Vec<Figure>); 9],
+    sections: Vec<(&'static str, Vec<Figure>)>,
     /// Titles of figures that are left out because all of their values are zero.
     zero: Vec<String>,
 }
@@ -128,7 +132,7 @@ impl Figures {
     }
 
     /// Leaves out the figures whose values are all zero, but for those of the first screen, which answer the question.
-    fn without_zeros(mut sections: [(&'static str, Vec<Figure>); 9]) -> Self {
+    fn without_zeros(mut sections: Vec<(&'static str, Vec<Figure>)>) -> Self {
         let mut zero = Vec::new();
         for (_, figures) in sections.iter_mut().filter(|(name, _)| *name != "headline") {
             zero.extend(take_zeros(figures));
@@ -147,87 +151,66 @@ impl Serialize for Figures {
     }
 }
 
+/// Run whose figures are drawn.
+struct Source<'a> {
+    data: &'a RunData,
+    summary: &'a Summary,
+    styles: Styles,
+    /// Cells that no sweep made.
+    plain: Vec<Group<'a>>,
+    /// Cells of some values of each sweep.
+    swept: Vec<Group<'a>>,
+}
+
+/// Function that draws figures for which there are values.
+type Draw = fn(&Source<'_>) -> Vec<Figure>;
+
+/// All figures in the order of the page: their section, and the function that draws them.
+const FIGURES: [(&str, Draw); 12] = [
+    // On the first screen.
+    ("headline", means::of_rankings),
+    ("headline", means::spread),
+    ("headline", sweeps::of_rankings),
+    // Sweeps by other metrics than those of the rankings.
+    ("sweeps", sweeps::further),
+    // Other means, with published values.
+    ("means", means::further),
+    // Quantities over the time of a trial.
+    ("over_time", |it| over_time::all(it, &over_time::TRANSFER)),
+    // Every trial.
+    ("trials", distribution::all),
+    ("trials", by_trial::all),
+    // Distributions of message delay.
+    ("delay", delay::all),
+    // Internal state of the transports.
+    ("inside", |it| over_time::all(it, &over_time::INSIDE)),
+    // Interfaces and system of both ends over the time of a trial.
+    ("both_ends", |it| over_time::all(it, &over_time::BOTH_ENDS)),
+    // Hosts over the time of the run.
+    ("hosts", |it| hosts::draw(&it.data.hosts, Some(it.data))),
+];
+
 /// Draws every figure for which there are values.
 pub fn all(data: &RunData, summary: &Summary) -> Figures {
-    // The metric of the ranking of each kind of work, each once.
-    let study = &data.header.study;
-    let primary = study.workloads.iter().map(|it| study.primary_metric(it));
-    let primary: Vec<&str> = primary.unique().collect();
-    let metrics = |names: &[&str], draw: &dyn Fn(&MetricDefinition) -> Option<Figure>| {
-        let found = names.iter().filter_map(|name| metric::find(name));
-        found.filter_map(draw).collect::<Vec<Figure>>()
-    };
-    let means = |names: &[&str]| metrics(names, &|metric| means::draw(data, summary, metric));
-    let mut headline = means(&primary);
-    headline.extend(metrics(&[id::MESSAGE_DELAY_P95_NS], &|metric| {
-        means::draw_spread(data, summary, metric)
-    }));
-    let of_trials = own_metrics(study).chain([
-        id::GOODPUT_BPS,
-        id::MESSAGE_DELAY_P95_NS,
-        id::TIME_TO_COMPLETION_P50_NS,
-        id::ROUND_TRIP_DELAY_P50_NS,
-        id::GOODPUT_PER_CORE_PERCENT_BPS,
-    ]);
-    let of_trials: Vec<&str> = of_trials.collect();
-    let mut trials = metrics(&of_trials, &|metric| distribution::draw(data, metric));
-    trials.extend(metrics(
-        &[
-            id::GOODPUT_BPS,
-            id::ROUND_TRIP_DELAY_P50_NS,
-            id::CPU_HOST_RATIO,
-        ],
-        &|metric| by_trial::draw(data, metric),
-    ));
     let styles = Styles::of(data);
-    let groups = [plain(data), swept(data, summary, &styles)];
-    let over_time = |series: &[over_time::Quantity]| -> Vec<Figure> {
-        let drawn = series
-            .iter()
-            .filter_map(|it| over_time::draw(data, &groups, it));
-        drawn.collect()
+    let source = Source {
+        data,
+        summary,
+        plain: plain(data),
+        swept: swept(data, summary, &styles),
+        styles,
     };
-    let mut sweeps = Vec::new();
-    for (number, result) in summary.sweeps.iter().enumerate() {
-        let lines = sweep::draw(data, summary, &styles, result, number);
-        if result.is_primary && bars::has_bars(result) {
-            headline.extend(bars::draw(data, summary, &styles, (result, number)));
-            sweeps.extend(lines);
-        } else if result.is_primary {
-            headline.extend(lines);
-            headline.extend(heat::draw(summary, &styles, result, number));
-        } else {
-            sweeps.extend(lines);
-        }
-    }
-    let other_means = means(&[
-        id::TIME_TO_FIRST_BYTE_P50_NS,
-        id::ROUND_TRIP_DELAY_P50_NS,
-        id::CPU_HOST_RATIO,
-        id::GOODPUT_PER_CORE_PERCENT_BPS,
-    ]);
-    let delays = delay::HISTOGRAMS.iter();
-    let delays = delays.filter_map(|histogram| delay::draw(data, histogram));
-    Figures::without_zeros([
-        // On the first screen.
-        ("headline", headline),
-        // Sweeps by other metrics than those of the rankings.
-        ("sweeps", sweeps),
-        // Other means, with published values.
-        ("means", other_means),
-        // Quantities over the time of a trial.
-        ("over_time", over_time(&over_time::TRANSFER)),
-        // Every trial.
-        ("trials", trials),
-        // Distributions of message delay.
-        ("delay", delays.collect()),
-        // Internal state of the transports.
-        ("inside", over_time(&over_time::INSIDE)),
-        // Interfaces and system of both ends over the time of a trial.
-        ("both_ends", over_time(&over_time::BOTH_ENDS)),
-        // Hosts over the time of the run.
-        ("hosts", hosts::draw(&data.hosts, Some(data))),
-    ])
+    let sections = FIGURES.chunk_by(|a, b| a.0 == b.0).map(|of_section| {
+        let figures = of_section.iter().flat_map(|(_, draw)| draw(&source));
+        (of_section[0].0, figures.collect())
+    });
+    Figures::without_zeros(sections.collect())
+}
+
+/// Draws a figure of each of these metrics.
+fn of_metrics(names: &[&str], draw: impl Fn(&MetricDefinition) -> Option<Figure>) -> Vec<Figure> {
+    let found = names.iter().filter_map(|name| metric::find(name));
+    found.filter_map(draw).collect()
 }
 
 /// Panel of a figure under construction: one condition and workload of the study.
@@ -240,6 +223,9 @@ struct PanelData<'a, T> {
 
 /// Longest heading of a panel, in characters.
 const LONGEST_HEADING: usize = 44;
+
+/// Longest label beside a panel, in characters.
+const LABEL_CHARACTERS: usize = 16;
 
 /// Cells that share a panel: one condition and workload, and a line for each transport.
 struct Group<'a> {
@@ -346,26 +332,15 @@ fn panels_of_groups<'a: 'g, 'g, T>(
     groups.into_iter().map(panel).collect()
 }
 
-/// Draws the panels that have rows; `draw` gets a panel and its number.
-fn drawn<T>(
-    panels: &[PanelData<'_, T>],
-    draw: impl Fn(usize, &PanelData<'_, T>) -> DrawnPanel,
-) -> Vec<DrawnPanel> {
-    let with_rows = panels.iter().enumerate();
-    with_rows
-        .filter(|(_, panel)| !panel.rows.is_empty())
-        .map(|(number, panel)| under(panel.condition, draw(number, panel)))
-        .collect()
-}
-
-/// Names the condition of a drawing, which disappears when a reader switches the condition off.
-fn under(condition: &str, panel: DrawnPanel) -> DrawnPanel {
-    let condition = escape(condition);
-    let class = "<svg class=\"panel\"";
-    let named = format!("{class} data-c=\"{condition}\"");
-    DrawnPanel {
-        svg: panel.svg.replacen(class, &named, 1),
-        ..panel
+impl<'a, T> PanelData<'a, T> {
+    /// Returns the panel without contents, and its rows.
+    fn split(self) -> (Panel<'a>, Vec<T>) {
+        let panel = Panel {
+            condition: Some(self.condition),
+            heading: self.heading,
+            ..Panel::default()
+        };
+        (panel, self.rows)
     }
 }
 
@@ -377,7 +352,7 @@ fn labels(data: &RunData) -> impl Iterator<Item = &str> {
 
 /// Returns the labels of a study's transports as lines show them.
 fn line_labels(data: &RunData) -> Labels {
-    Labels::new(labels(data), frame::LABEL_CHARACTERS)
+    Labels::new(labels(data), LABEL_CHARACTERS)
 }
 
 /// Returns the finite values of a metric in the measured trials of a cell.

@@ -9,19 +9,17 @@ use regatta_model::{
 };
 
 use super::{
-    Datum, Figure, Group, PanelData, anchor,
+    Figure, Group, LABEL_CHARACTERS, PanelData, Source, anchor,
+    axis::{XAxis, YAxis, axis_end, largest, tick, time_scale},
     columns::columns,
-    drawn,
-    frame::{
-        Chart, Curve, LABEL_CHARACTERS, Marks, Panel, YAxis, axis_end, largest, room_for_labels,
-        tick, time_axis,
-    },
-    panels_of_groups, steps,
-    svg::{ColourRole, Point, Svg, Text},
+    marks::{Level, Line, Look, Mark, Sample},
+    panels_of_groups,
+    plot::{Axes, Panel, Plot},
+    steps,
 };
 use crate::{
     RunData,
-    format::{CommonUnit, Scale, capital},
+    format::{CommonUnit, capital},
     labels::Labels,
     language::{self, tr},
 };
@@ -180,36 +178,31 @@ pub const BOTH_ENDS: [Quantity; 8] = [
 /// Quantities that are shown for some cells of a sweep, too.
 const SWEPT: [&str; 2] = [series_id::GOODPUT_BPS, series_id::CONGESTION_WINDOW_BYTES];
 
-/// One transport in one panel: `(seconds, lower quartile, median, upper quartile)`.
-struct Row<'a> {
-    series: usize,
-    label: &'a str,
-    /// Number of trials with this quantity.
-    n: usize,
-    points: Vec<[f64; 4]>,
-    /// `(seconds, smallest, largest)` sample, where a point is of several samples.
-    extremes: Vec<[f64; 3]>,
+/// Draws quantities.
+pub fn all(source: &Source<'_>, quantities: &[Quantity]) -> Vec<Figure> {
+    let drawn = quantities.iter().filter_map(|it| draw(source, it));
+    drawn.collect()
 }
 
 /// Draws the figure of one series, or nothing if no trial has it.
-pub fn draw(data: &RunData, groups: &[Vec<Group<'_>>; 2], what: &Quantity) -> Option<Figure> {
+fn draw(source: &Source<'_>, what: &Quantity) -> Option<Figure> {
+    let data = source.data;
     let definition = metric::find_series(what.series)?;
     let study = &data.header.study;
-    let [plain, swept] = groups;
     let is_shown = |group: &&Group<'_>| {
         let mut trials = group.lines.iter().flat_map(|line| data.measured(line.2));
         trials.any(|trial| has(trial, what))
     };
-    let swept = swept.iter().filter(|_| SWEPT.contains(&what.series));
+    let swept = source.swept.iter().filter(|_| SWEPT.contains(&what.series));
     let swept: Vec<&Group<'_>> = swept.filter(is_shown).collect();
-    let groups: Vec<&Group<'_>> = plain.iter().chain(swept.iter().copied()).collect();
+    let groups: Vec<&Group<'_>> = source.plain.iter().chain(swept.iter().copied()).collect();
     let panels = panels_of(data, &groups, what);
-    let rows = || panels.iter().flat_map(|panel| &panel.rows);
-    let points = || rows().flat_map(|row| &row.points);
-    points().next()?;
-    let extremes = || rows().flat_map(|row| &row.extremes);
+    let lines = || panels.iter().flat_map(|panel| &panel.rows);
+    let extremes = || lines().flat_map(|line| &line.extremes);
     let is_thinned = extremes().next().is_some();
-    let highest = largest(points().map(|p| p[3]).chain(extremes().map(|p| p[2])));
+    let quartiles = lines().flat_map(|line| &line.samples);
+    let quartiles = quartiles.filter_map(|sample| Some(sample.interval?[1]));
+    let highest = largest(quartiles.chain(extremes().map(|[.., high]| *high)));
     let rates: Vec<LinkRate> = match what.above {
         "" => Vec::new(),
         _ => groups.iter().map(|group| LinkRate::of(group)).collect(),
@@ -221,14 +214,14 @@ pub fn draw(data: &RunData, groups: &[Vec<Group<'_>>; 2], what: &Quantity) -> Op
     if !rates.is_empty() && rates.iter().all(LinkRate::is_limited) {
         shown_highest = shown_highest.min(MAX_RATES * largest(link_rates()));
     }
-    let scale = Scale::for_largest(definition.unit, shown_highest);
-    let y_end = axis_end(scale.apply(shown_highest));
-    let end_of = |panel: &PanelData<'_, Row<'_>>| {
-        let points = panel.rows.iter().flat_map(|row| &row.points);
-        largest(points.map(|p| p[0]))
+    let y = YAxis::from_zero(definition.unit, definition.title, shown_highest);
+    let y_end = axis_end(y.scale.apply(shown_highest)) * y.scale.divisor;
+    let end_of = |panel: &PanelData<'_, Line<'_>>| {
+        let samples = panel.rows.iter().flat_map(|line| &line.samples);
+        largest(samples.map(|sample| sample.at.0))
     };
     let longest = largest(panels.iter().map(end_of));
-    let (seconds, unit) = time_axis(longest);
+    let scale = time_scale(longest);
     // One axis for all, unless that would squeeze a panel into its left half.
     let own_axes = (panels.iter().map(end_of)).any(|end| end > 0.0 && end < longest / 2.0);
     let condition = |name: &str| study.conditions.iter().find(|c| c.name == name);
@@ -238,45 +231,14 @@ pub fn draw(data: &RunData, groups: &[Vec<Group<'_>>; 2], what: &Quantity) -> Op
     let listed = panels.iter().filter_map(|panel| condition(panel.condition));
     let listed: BTreeSet<String> = listed.map(steps::description).collect();
     let listed = String::from_iter(listed);
-    let shown = Labels::new(rows().map(|row| row.label).unique(), LABEL_CHARACTERS);
-    let x_title = tr!("time since the first connect call, {}", unit);
-
-    let drawn = drawn(&panels, |number, panel| {
-        let end = end_of(panel);
-        let names: Vec<&str> = panel.rows.iter().map(|row| row.label).collect();
-        let shown_end = if own_axes { end } else { longest };
-        let x_end = axis_end(shown_end / seconds);
-        Panel {
-            id: &format!("time-{}-{number}", anchor(what.series)),
-            title: &tr!("{} under {}", language::text(what.title), panel.heading),
-            description: &tr!(
-                "Median and quartiles over the rounds of {}, from 0 to {} {}.",
-                names.join(", "),
-                tick(end / seconds),
-                unit
-            ),
-            heading: &panel.heading,
-            y_title: &scale.heading(definition.title),
-            x_title: &x_title,
-            height: match what.ends {
-                Ends::Sum(_) => HEIGHT,
-                Ends::Each => HEIGHT_OF_EACH,
-            },
-            left: Panel::LEFT,
-            right: room_for_labels(&shown),
-            labels: &shown,
-        }
-        .draw(0.0..x_end, YAxis::Linear(y_end), |svg, chart| {
-            steps::draw(svg, chart, &steps_of(panel.condition), x_end, seconds);
-            if let Some(rate) = rates.get(number) {
-                rate.draw(svg, chart, scale, [x_end, y_end], seconds);
-            }
-            plot(svg, chart, &panel.rows, scale, seconds);
-        })
-    });
+    let labels = Labels::new(lines().map(|line| line.label).unique(), LABEL_CHARACTERS);
+    let x = |end: f64| {
+        let title = tr!("time since the first connect call, {}", scale.unit);
+        XAxis::to(title, scale, scale.apply(end))
+    };
     let mut caption = caption(has_steps.then_some(&listed), own_axes, is_thinned);
-    caption += &about_rates(what, &panels, &rates, y_end * scale.divisor);
-    if scale.apply(highest) > y_end {
+    caption += &about_rates(what, &panels, &rates, y_end);
+    if highest > y_end {
         caption += &tr!(" What lies beyond the vertical axis is drawn at its upper end.");
     }
     if swept.iter().any(|group| group.is_selected) {
@@ -284,13 +246,46 @@ pub fn draw(data: &RunData, groups: &[Vec<Group<'_>>; 2], what: &Quantity) -> Op
             " Of a sweep, the first and the last values are shown, and some between them; the samples of all are in series.csv."
         );
     }
-    Some(Figure {
-        id: format!("figure-time-{}", anchor(what.series)),
+    let panels = panels.into_iter().enumerate().map(|(number, panel)| {
+        let (end, steps) = (end_of(&panel), steps_of(panel.condition));
+        let (panel, lines) = panel.split();
+        let names = lines.iter().map(|line| line.label).join(", ");
+        let steps = steps.into_iter();
+        let steps = steps.map(|step| (step.at.as_secs_f64(), step.label));
+        let mut marks = vec![Mark::Steps(steps.collect())];
+        marks.extend(rates.get(number).map_or_else(Vec::new, LinkRate::marks));
+        marks.push(Mark::Lines(lines, Look::Series, 1.8));
+        Panel {
+            title: tr!("{} under {}", language::text(what.title), panel.heading),
+            description: tr!(
+                "Median and quartiles over the rounds of {}, from 0 to {} {}.",
+                names,
+                tick(scale.apply(end)),
+                scale.unit
+            ),
+            x: own_axes.then(|| x(end)),
+            marks,
+            ..panel
+        }
+    });
+    let panels = panels.collect();
+    Plot {
+        id: format!("time-{}", anchor(what.series)),
         title: capital(language::text(what.title)),
         caption,
         definition: language::text(what.definition).to_owned(),
-        panels: drawn,
-    })
+        labels,
+        panels,
+        axes: Axes::Values {
+            x: x(longest),
+            y,
+            height: match what.ends {
+                Ends::Sum(_) => HEIGHT,
+                Ends::Each => HEIGHT_OF_EACH,
+            },
+        },
+    }
+    .draw()
 }
 
 /// Rate of a path in the direction of a workload's data: from which time on, in seconds, and in bits per second where
@@ -332,29 +327,23 @@ impl LinkRate {
         rates.try_fold(0.0_f64, |most, (_, rate)| Some(most.max((*rate)?)))
     }
 
-    /// Draws the rate as a dotted line, as far as the axes have it.
-    fn draw(&self, svg: &mut Svg, chart: &Chart, scale: Scale, ends: [f64; 2], seconds: f64) {
-        for (position, (at, rate)) in self.0.iter().enumerate() {
-            let from = at / seconds;
-            let next = self.0.get(position + 1);
-            let to = next.map_or(ends[0], |next| next.0 / seconds);
-            let Some(value) = rate.map(|rate| scale.apply(rate)) else {
-                continue;
-            };
-            if value > ends[1] || from >= ends[0] {
-                continue;
-            }
-            let line = [from, to.min(ends[0])].map(|time| chart.at((time, value)));
-            svg.line(&line, ColourRole::Leader, 1.0);
-            // Steps have labels of their own, at the same height.
-            if self.0.len() == 1 {
-                let style = Text {
-                    size: 10.0,
-                    ..Text::NOTE
-                };
-                svg.text((line[0].0 + 4.0, line[0].1 - 7.0), &tr!("link rate"), style);
-            }
-        }
+    /// Returns the dotted lines of the rate.
+    fn marks<'a>(&self) -> Vec<Mark<'a>> {
+        let ends = self.0.iter().skip(1).map(|(at, _)| *at);
+        let ends = ends.chain([f64::INFINITY]);
+        // Steps have labels of their own, at the same height.
+        let label = match self.0.len() {
+            1 => tr!("link rate"),
+            _ => String::new(),
+        };
+        let levels = self.0.iter().zip(ends).filter_map(|((at, rate), end)| {
+            Some(Mark::Level(Level {
+                x: [*at, end],
+                y: (*rate)?,
+                label: label.clone(),
+            }))
+        });
+        levels.collect()
     }
 }
 
@@ -362,7 +351,7 @@ impl LinkRate {
 /// the end of the axis, in bits per second.
 fn about_rates(
     what: &Quantity,
-    panels: &[PanelData<'_, Row<'_>>],
+    panels: &[PanelData<'_, Line<'_>>],
     rates: &[LinkRate],
     most: f64,
 ) -> String {
@@ -373,9 +362,10 @@ fn about_rates(
     }
     let mut furthest: Option<(f64, f64, f64, String)> = None;
     for (panel, rate) in panels.iter().zip(rates) {
-        for row in &panel.rows {
-            let quartiles = row.points.iter().map(|point| (point[0], point[3]));
-            let extremes = row.extremes.iter().map(|point| (point[0], point[2]));
+        for line in &panel.rows {
+            let quartiles = line.samples.iter();
+            let quartiles = quartiles.filter_map(|it| Some((it.at.0, it.interval?[1])));
+            let extremes = line.extremes.iter().map(|[t, _, high]| (*t, *high));
             for (seconds, value) in quartiles.chain(extremes) {
                 let Some(rate) = rate.at(seconds) else {
                     continue;
@@ -383,7 +373,7 @@ fn about_rates(
                 let share = value / rate;
                 let is_furthest = furthest.as_ref().is_none_or(|known| share > known.0);
                 if share > 1.0 + MAX_EXCESS && is_furthest {
-                    let name = tr!("`{}` under `{}`", row.label, panel.condition);
+                    let name = tr!("`{}` under `{}`", line.label, panel.condition);
                     furthest = Some((share, value, rate, name));
                 }
             }
@@ -407,7 +397,7 @@ fn panels_of<'a>(
     data: &'a RunData,
     groups: &[&Group<'a>],
     what: &Quantity,
-) -> Vec<PanelData<'a, Row<'a>>> {
+) -> Vec<PanelData<'a, Line<'a>>> {
     let of_end = |end: &&'static str| {
         let mut panels = panels_of_ends(data, groups, what, std::slice::from_ref(end));
         for panel in &mut panels {
@@ -439,7 +429,7 @@ fn panels_of_ends<'a>(
     groups: &[&Group<'a>],
     what: &Quantity,
     ends: &[&str],
-) -> Vec<PanelData<'a, Row<'a>>> {
+) -> Vec<PanelData<'a, Line<'a>>> {
     let interval = data.header.study.sample_interval.as_secs_f64();
     panels_of_groups(groups.iter().copied(), |series, label, cell| {
         let trials: Vec<&TrialRecord> = data.measured(cell).collect();
@@ -451,11 +441,18 @@ fn panels_of_ends<'a>(
             .find(|it| it.name == cell[2]);
         let ends = work.map_or(ends, |work| ends_of(&work.kind, what.series, ends));
         let columns = columns(&trials, what.series, ends, interval);
-        (!columns.quartiles.is_empty()).then(|| Row {
-            series,
+        let n = trials.iter().filter(|trial| has(trial, what)).count() as u64;
+        let samples = columns.quartiles.iter();
+        let samples = samples.map(|&[seconds, lower, median, upper]| Sample {
+            interval: Some([lower, upper]),
+            n: Some(n),
+            ..Sample::from((seconds, median))
+        });
+        let samples: Vec<Sample> = samples.collect();
+        (!samples.is_empty()).then_some(Line {
+            style: series,
             label,
-            n: trials.iter().filter(|trial| has(trial, what)).count(),
-            points: columns.quartiles,
+            samples,
             extremes: columns.extremes,
         })
     })
@@ -488,40 +485,4 @@ fn caption(steps: Option<&String>, own_axes: bool, is_thinned: bool) -> String {
 fn has(trial: &TrialRecord, what: &Quantity) -> bool {
     let mut series = trial.measurements.series.iter();
     series.any(|series| series.name == what.series)
-}
-
-/// Draws bands and lines of one panel, on an axis of time with units of `seconds`.
-fn plot(svg: &mut Svg, chart: &Chart, rows: &[Row<'_>], scale: Scale, seconds: f64) {
-    let shown = |point: &[f64; 4], value: usize| (point[0] / seconds, scale.apply(point[value]));
-    for row in rows {
-        let extreme = |t: f64, value: f64| (t / seconds, scale.apply(value));
-        let highest = row.extremes.iter().map(|&[t, _, high]| extreme(t, high));
-        let lowest = (row.extremes.iter().rev()).map(|&[t, low, _]| extreme(t, low));
-        let extremes: Vec<Point> = highest.chain(lowest).map(|point| chart.at(point)).collect();
-        if !extremes.is_empty() {
-            svg.polygon(&extremes, ColourRole::Series(row.series), 0.07);
-        }
-        let upper = row.points.iter().map(|point| shown(point, 3));
-        let lower = row.points.iter().rev().map(|point| shown(point, 1));
-        let band: Vec<Point> = upper.chain(lower).map(|point| chart.at(point)).collect();
-        for point in &row.points {
-            svg.record(Datum {
-                label: row.label.to_owned(),
-                kind: "line",
-                x: Some(point[0] / seconds),
-                interval: Some([1, 3].map(|quartile| scale.apply(point[quartile]))),
-                n: Some(row.n as u64),
-                value: None,
-            });
-        }
-        svg.band(row.label, row.n, &band, ColourRole::Series(row.series));
-    }
-    let medians: Vec<Curve<'_>> = (rows.iter())
-        .map(|row| Curve {
-            series: row.series,
-            label: row.label,
-            points: row.points.iter().map(|point| shown(point, 2)).collect(),
-        })
-        .collect();
-    chart.curves(svg, &medians, 1.8, Marks::Four);
 }

@@ -2,10 +2,7 @@
 
 use regatta_model::Unit;
 
-use super::{
-    DrawnPanel,
-    frame::{Tick, largest, linear_ticks, log_ticks},
-};
+use super::axis::{Tick, XAxis, largest, linear_ticks, log_ticks};
 use crate::{
     analysis::{SweepAxis, SweepCell, SweepResult},
     format::{Scale, number, without_zeros},
@@ -23,13 +20,10 @@ const SPREAD: f64 = 0.5;
 
 /// Horizontal axis of a parameter.
 pub struct ParameterAxis {
-    /// Positions of the values.
-    pub positions: Vec<f64>,
-    /// Ticks with their texts.
-    pub ticks: Vec<Tick>,
-    /// Title with its unit.
-    pub title: String,
-    scale: Option<(Scale, bool)>,
+    /// The axis.
+    pub axis: XAxis,
+    /// Values of the parameter; of categories their positions.
+    pub values: Vec<f64>,
 }
 
 impl ParameterAxis {
@@ -40,28 +34,30 @@ impl ParameterAxis {
             return Self::words(axis);
         };
         let scale = Scale::for_largest(unit, largest(values.iter().copied()));
-        let on_axis = |value: f64| match axis.logarithmic {
-            true => scale.apply(value).ln(),
-            false => scale.apply(value),
-        };
-        let positions: Vec<f64> = values.iter().map(|value| on_axis(*value)).collect();
-        let texts = values.iter().map(|value| number_of(scale.apply(*value)));
-        let all: Vec<Tick> = positions.iter().copied().zip(texts).collect();
         let ends =
             [values.first(), values.last()].map(|end| end.map_or(1.0, |end| scale.apply(*end)));
-        let ticks = if all.len() <= MAX_TICKS && are_apart(&all) {
+        let title = scale.heading(&axis.title);
+        let on_axis = |value: f64| if axis.logarithmic { value.ln() } else { value };
+        let shown = || values.iter().map(|value| scale.apply(*value));
+        let all: Vec<Tick> = shown().map(|value| (value, number_of(value))).collect();
+        let ticks = if all.len() <= MAX_TICKS && are_apart(shown().map(on_axis)) {
             all
         } else if axis.logarithmic {
             let values = log_ticks(&(ends[0]..ends[1]), MAX_TICKS).into_iter();
-            values.map(|value| (value.ln(), number_of(value))).collect()
+            values.map(|value| (value, number_of(value))).collect()
         } else {
             linear_ticks(&(ends[0]..ends[1]))
         };
+        let ends = ends[0]..ends[1];
+        let axis = match axis.logarithmic {
+            true => XAxis::logarithmic(title, scale, &ends, ticks),
+            false => XAxis::linear(title, scale, ends).with_ticks(ticks),
+        };
+        let range = &axis.range;
+        let margin = ((range.end - range.start) * 0.03).max(1e-9);
         Self {
-            positions,
-            ticks,
-            title: scale.heading(&axis.title),
-            scale: Some((scale, axis.logarithmic)),
+            axis: axis.with_margin(margin),
+            values,
         }
     }
 
@@ -73,69 +69,32 @@ impl ParameterAxis {
             .map(|(position, text)| (position as f64, shown.get(text).to_owned()))
             .collect();
         let every = all.len().div_ceil(MAX_TICKS);
+        let values: Vec<f64> = all.iter().map(|(position, _)| *position).collect();
+        let end = values.last().copied().unwrap_or(0.0);
+        let ticks = all.into_iter().step_by(every.max(1)).collect();
         Self {
-            positions: all.iter().map(|(position, _)| *position).collect(),
-            ticks: all.into_iter().step_by(every.max(1)).collect(),
-            title: axis.title.clone(),
-            scale: None,
+            axis: XAxis::categories(axis.title.clone(), 0.0..end, ticks).with_margin(0.5),
+            values,
         }
     }
 
-    /// Whether positions are logarithms.
-    pub const fn is_logarithmic(&self) -> bool {
-        matches!(self.scale, Some((_, true)))
-    }
-
-    /// Whether the values are categories: no quantities, so that nothing lies between them.
-    pub const fn has_categories(&self) -> bool {
-        self.scale.is_none()
-    }
-
-    /// Returns the distance from a category at which the mark of a line is drawn, so that marks do not hide one another;
-    /// 0 for quantities.
-    pub fn offset(&self, line: usize, lines: usize) -> f64 {
-        match self.has_categories() {
+    /// Returns the place of a line's value on the axis: the value, of categories beside it, so that marks do not hide one
+    /// another.
+    pub fn place(&self, value: u32, line: usize, lines: usize) -> Option<f64> {
+        let offset = match self.axis.has_categories() {
             true => SPREAD * ((line as f64 + 0.5) / lines as f64 - 0.5),
             false => 0.0,
-        }
-    }
-
-    /// Returns the position of a value in the parameter's unit.
-    pub fn position(&self, value: f64) -> Option<f64> {
-        let (scale, is_log) = self.scale?;
-        let shown = scale.apply(value);
-        Some(if is_log { shown.ln() } else { shown })
-    }
-
-    /// Returns a panel whose data have the parameter's values instead of positions on this axis.
-    pub fn with_values(&self, mut panel: DrawnPanel) -> DrawnPanel {
-        for x in panel.data.iter_mut().filter_map(|datum| datum.x.as_mut()) {
-            *x = match self.scale {
-                Some((_, true)) => x.exp(),
-                Some((_, false)) => *x,
-                None => x.round(),
-            };
-        }
-        panel
-    }
-
-    /// Returns the range of the axis, with a margin.
-    pub fn range(&self) -> std::ops::Range<f64> {
-        let ends =
-            [self.positions.first(), self.positions.last()].map(|end| end.copied().unwrap_or(0.0));
-        let margin = match self.has_categories() {
-            true => 0.5,
-            false => ((ends[1] - ends[0]) * 0.03).max(1e-9),
         };
-        ends[0] - margin..ends[1] + margin
+        Some(*self.values.get(value as usize)? + offset)
     }
 }
 
-/// Whether the ticks of all values have room for their texts.
-fn are_apart(ticks: &[Tick]) -> bool {
-    let ends = [ticks.first(), ticks.last()].map(|end| end.map_or(0.0, |(position, _)| *position));
+/// Whether ticks at these positions have room for their texts.
+fn are_apart(positions: impl Iterator<Item = f64>) -> bool {
+    let positions: Vec<f64> = positions.collect();
+    let ends = [positions.first(), positions.last()].map(|end| end.copied().unwrap_or(0.0));
     let least = (ends[1] - ends[0]) / 10.0;
-    ticks.windows(2).all(|pair| pair[1].0 - pair[0].0 >= least)
+    positions.windows(2).all(|pair| pair[1] - pair[0] >= least)
 }
 
 /// Formats a value without needless zeros.

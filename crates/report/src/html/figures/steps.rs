@@ -1,20 +1,18 @@
-//! Steps of a path's schedule, drawn as lines across a panel over time.
+//! Steps of a path's schedule, as panels over time and their captions show them.
 
 use std::time::Duration;
 
 use itertools::Itertools as _;
 use regatta_model::{Condition, Setting, units::format_duration};
 
-use super::{
-    frame::Chart,
-    svg::{ColourRole, Svg, Text, width_of},
-};
 use crate::language::{quantity, render, tr};
 
 /// Setting of a path, and what is different in it.
 pub struct Step {
-    at: Duration,
-    label: String,
+    /// Time since the first connect call.
+    pub at: Duration,
+    /// Quantities that change.
+    pub label: String,
 }
 
 /// Returns the steps of a condition's schedule. The first is the setting at the beginning, with the quantities that
@@ -127,40 +125,6 @@ fn ranges(condition: &Condition) -> String {
     match parts.into_iter().flatten().join(", ") {
         parts if parts.is_empty() => tr!("other settings"),
         parts => parts,
-    }
-}
-
-/// Draws the steps from the panel's top to its axis: dotted and grey, so that nobody takes them for
-/// data, with labels, or with numbers where a label does not fit before the next step. The horizontal axis ends at
-/// `end` and has units of `seconds`.
-pub fn draw(svg: &mut Svg, chart: &Chart, steps: &[Step], end: f64, seconds: f64) {
-    let position = |step: &Step| step.at.as_secs_f64() / seconds;
-    for (number, step) in steps.iter().enumerate() {
-        let at = position(step);
-        if at >= end {
-            break;
-        }
-        let x = chart.x(at);
-        if number > 0 {
-            svg.line(
-                &[(x, chart.top), (x, chart.bottom)],
-                ColourRole::Leader,
-                1.0,
-            );
-        }
-        let next = steps.get(number + 1).map_or(end, position);
-        let from = x + 3.0;
-        // That is how wide it is in 12 CSS pixels.
-        let fits = |text: &str| from + width_of(text) * 10.0 / 12.0 <= chart.x(next);
-        let texts = [step.label.clone(), number.to_string()];
-        let texts = &texts[..1 + usize::from(number > 0)];
-        if let Some(text) = texts.iter().find(|text| fits(text)) {
-            let style = Text {
-                size: 10.0,
-                ..Text::NOTE
-            };
-            svg.text((from, chart.top + 6.0), text, style);
-        }
     }
 }
 

@@ -268,7 +268,7 @@ impl Svg {
     }
 
     /// Fills the band of quartiles around a transport's line: upper edge, then lower edge backwards, of `n` trials.
-    pub fn band(&mut self, label: &str, n: usize, corners: &[Point], ink: ColourRole) {
+    pub fn band(&mut self, label: &str, n: u64, corners: &[Point], ink: ColourRole) {
         let label = escape(label);
         self.group_with(
             format_args!("class=\"band\" data-s=\"{label}\" data-n=\"{n}\""),

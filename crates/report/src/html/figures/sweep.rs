@@ -6,21 +6,19 @@ use itertools::Itertools as _;
 use regatta_model::{Unit, metric};
 
 use super::{
-    Datum, Figure, anchor, defined,
-    frame::{
-        Chart, Curve, LABEL_CHARACTERS, Marks, Panel, YAxis, axis_end, largest, room_for_labels,
-    },
-    overlays::{
-        formulas, of_metric, paint_formula, paint_published, published_marks, published_of,
-    },
+    Figure, LABEL_CHARACTERS, Source, anchor,
+    axis::{YAxis, YRange, axis_end, largest},
+    defined,
+    marks::{Line, Look, Mark, Sample},
+    overlays::{formulas, of_metric, published_marks, published_of},
     parameter_axis::{ParameterAxis, cells_at},
+    plot::{Axes, Panel, Plot},
     style::Styles,
-    svg::{ColourRole, Svg, Text, rectangle},
     title_of,
 };
 use crate::{
     RunData, Summary,
-    analysis::{SweepCell, SweepCrossing, SweepResult},
+    analysis::{SweepCrossing, SweepResult},
     format::{Scale, list},
     labels::Labels,
     language::{self, swept, tr},
@@ -110,13 +108,8 @@ pub fn unshown_text([shown, all]: [usize; 2]) -> String {
 }
 
 /// Draws the lines of one metric of a sweep.
-pub fn draw(
-    data: &RunData,
-    summary: &Summary,
-    styles: &Styles,
-    sweep: &SweepResult,
-    number: usize,
-) -> Option<Figure> {
+pub fn draw(source: &Source<'_>, sweep: &SweepResult, number: usize) -> Option<Figure> {
+    let (data, summary, styles) = (source.data, source.summary, &source.styles);
     let definition = metric::find(&sweep.metric)?;
     let x_axis = ParameterAxis::of(sweep.axes.first()?);
     let title = title_of(definition);
@@ -132,61 +125,54 @@ pub fn draw(
     let scale = Scale::for_largest(definition.unit, highest);
     let end = axis_end(scale.apply(highest));
     let least = values().fold(f64::INFINITY, f64::min);
-    let wide = match (definition.unit, x_axis.is_logarithmic()) {
+    let wide = match (definition.unit, x_axis.axis.is_logarithmic()) {
         (Unit::Nanoseconds, true) => WIDE_TIMES,
         _ => WIDE,
     };
     let is_log = least > 0.0 && highest_value / least > wide;
-    let y_axis = || match is_log {
-        true => YAxis::Decades(scale.apply(least) / 1.25, end),
-        false => YAxis::Linear(end),
+    let range = match is_log {
+        true => YRange::Decades(scale.apply(least) / 1.25, end),
+        false => YRange::Linear(end),
     };
-    let labels = Labels::new(all_lines(summary), LABEL_CHARACTERS);
     let (combinations, all) = combinations(sweep, MAX_PANELS);
-    let id = format!("sweep-{number}-{}", anchor(&sweep.metric));
-    let panels = combinations
-        .iter()
-        .enumerate()
-        .map(|(position, combination)| {
-            let heading = heading_of(sweep, combination);
-            let curves = curves(sweep, combination, styles, &x_axis, scale);
-            let published = published_marks(data, sweep, combination, styles, &x_axis);
-            let panel = Panel {
-                id: &format!("{id}-{position}"),
-                title: &tr!("{} against {}, {}", title, x_axis.title, heading),
-                description: &describe(sweep, combination, scale),
-                heading: &heading,
-                y_title: &scale.heading(definition.title),
-                x_title: &x_axis.title,
-                height: HEIGHT,
-                left: Panel::LEFT,
-                right: room_for_labels(&labels),
-                labels: &labels,
-            }
-            .draw_with(x_axis.range(), &x_axis.ticks, y_axis(), |svg, chart| {
-                crossings(svg, chart, sweep, combination, &x_axis);
-                let marks = match x_axis.has_categories() {
-                    true => Marks::Alone,
-                    false => Marks::Each,
-                };
-                paint(svg, chart, &curves, scale, marks);
-                paint_published(svg, chart, &published, scale);
-                for (number, curve) in formulas(data, sweep, combination, &x_axis)
-                    .iter()
-                    .enumerate()
-                {
-                    paint_formula(svg, chart, number, curve, scale);
-                }
-            });
-            x_axis.with_values(panel)
-        });
-    Some(Figure {
-        id: format!("figure-{id}"),
+    let panels = combinations.iter().map(|combination| {
+        let heading = heading_of(sweep, combination);
+        let lines = lines(sweep, combination, styles, &x_axis, scale);
+        let look = match x_axis.axis.has_categories() {
+            true => Look::Apart,
+            false => Look::Points,
+        };
+        let mut marks = crossings(sweep, combination, &x_axis);
+        marks.push(Mark::Lines(lines, look, 1.8));
+        marks.extend(published_marks(data, sweep, combination, styles, &x_axis));
+        marks.extend(formulas(data, sweep, combination, &x_axis));
+        Panel {
+            title: tr!("{} against {}, {}", title, x_axis.axis.title, heading),
+            description: describe(sweep, combination, scale),
+            heading,
+            marks,
+            ..Panel::default()
+        }
+    });
+    let panels = panels.collect();
+    Plot {
+        id: format!("sweep-{number}-{}", anchor(&sweep.metric)),
         title: format!("{title}: {}", sweep.heading(summary)),
         caption: caption(data, sweep, &x_axis, is_log, [combinations.len(), all]),
         definition: defined(definition),
-        panels: panels.collect(),
-    })
+        labels: Labels::new(all_lines(summary), LABEL_CHARACTERS),
+        panels,
+        axes: Axes::Values {
+            x: x_axis.axis,
+            y: YAxis {
+                title: scale.heading(definition.title),
+                scale,
+                range,
+            },
+            height: HEIGHT,
+        },
+    }
+    .draw()
 }
 
 fn caption(
@@ -197,13 +183,13 @@ fn caption(
     counts: [usize; 2],
 ) -> String {
     let mut text = tr!("Mark: mean of the tables; bar: its 95 % confidence interval.");
-    if !x_axis.has_categories() {
+    if !x_axis.axis.has_categories() {
         text += &tr!(" The lines between the marks are interpolated.");
     }
     if published_of(data, sweep).next().is_some() {
         text += &tr!(" Hollow mark: published value.");
     }
-    for curve in of_metric(data, sweep).filter(|_| !x_axis.has_categories()) {
+    for curve in of_metric(data, sweep).filter(|_| !x_axis.axis.has_categories()) {
         text += &tr!(
             " Line without marks, {}: the formula {}.",
             curve.label,
@@ -229,21 +215,8 @@ fn caption(
     text
 }
 
-/// Line of a transport: its points, with the ends of their intervals.
-struct Line<'a> {
-    curve: Curve<'a>,
-    bars: Vec<Bar>,
-}
-
-/// Point of a line: its position, the ends of its interval, and its description.
-struct Bar {
-    at: (f64, f64),
-    ends: Option<[f64; 2]>,
-    n: u64,
-    text: String,
-}
-
-fn curves<'a>(
+/// Returns the lines of a panel that have values.
+fn lines<'a>(
     sweep: &'a SweepResult,
     combination: &[u32],
     styles: &Styles,
@@ -251,106 +224,60 @@ fn curves<'a>(
     scale: Scale,
 ) -> Vec<Line<'a>> {
     let of_line = |(number, line): (usize, &'a String)| {
-        let offset = x_axis.offset(number, sweep.lines.len());
         let cells = cells_at(sweep, combination).filter(|cell| cell.line == *line);
         let cells = cells.sorted_by_key(|cell| cell.at.first().copied());
-        let placed = cells.filter_map(|cell| {
-            let position = *cell.at.first()? as usize;
-            Some((*x_axis.positions.get(position)? + offset, cell))
-        });
-        let placed: Vec<(f64, &SweepCell)> = placed.collect();
-        let points = (placed.iter()).map(|(x, cell)| (*x, cell.value.unwrap_or(f64::NAN)));
-        let bars = placed.iter().filter_map(|(x, cell)| {
-            let value = cell.value?;
-            Some(Bar {
-                at: (*x, value),
-                ends: cell.ci95,
-                n: cell.n,
-                text: format!(
+        let samples = cells.filter_map(|cell| {
+            let place = x_axis.place(*cell.at.first()?, number, sweep.lines.len())?;
+            let text = |value| {
+                format!(
                     "{line}: {}\n{}",
                     scale.estimate(value, cell.ci95, cell.n),
                     combination_label(sweep, 0, &cell.at)
-                ),
+                )
+            };
+            Some(Sample {
+                at: (place, cell.value.unwrap_or(f64::NAN)),
+                interval: cell.ci95,
+                n: Some(cell.n),
+                text: cell.value.map_or_else(String::new, text),
             })
         });
-        Line {
-            curve: Curve {
-                series: styles.get(line),
-                label: line,
-                points: points.collect(),
-            },
-            bars: bars.collect(),
-        }
+        let samples: Vec<Sample> = samples.collect();
+        let has_values = samples.iter().any(|sample| !sample.at.1.is_nan());
+        has_values.then(|| Line {
+            label: line,
+            style: styles.get(line),
+            samples,
+            extremes: Vec::new(),
+        })
     };
-    let lines = sweep.lines.iter().enumerate().map(of_line);
-    let has_values = |line: &Line<'_>| line.curve.points.iter().any(|(_, y)| !y.is_nan());
-    lines.filter(has_values).collect()
+    let lines = sweep.lines.iter().enumerate();
+    lines.filter_map(of_line).collect()
 }
 
-fn paint(svg: &mut Svg, chart: &Chart, lines: &[Line<'_>], scale: Scale, marks: Marks) {
-    for line in lines {
-        let ink = ColourRole::Series(line.curve.series);
-        for bar in &line.bars {
-            let at = |value: f64| chart.at((bar.at.0, scale.apply(value)));
-            svg.record(Datum {
-                label: line.curve.label.to_owned(),
-                kind: "line",
-                x: Some(bar.at.0),
-                interval: bar.ends.map(|ends| ends.map(|end| scale.apply(end))),
-                n: Some(bar.n),
-                value: None,
-            });
-            svg.value(line.curve.label, &bar.text, |svg| {
-                // The value's mark comes with its line; here it has room for a pointer.
-                svg.dot(at(bar.at.1), 5.0, ink, 0.0);
-                let Some(ends) = bar.ends else {
-                    return;
-                };
-                svg.line(&ends.map(at), ink, 1.6);
-                // An interval that runs out of the panel does not end there.
-                for end in ends.iter().filter(|end| chart.has_y(scale.apply(**end))) {
-                    let (x, y) = at(*end);
-                    svg.line(&[(x - 3.0, y), (x + 3.0, y)], ink, 1.6);
-                }
-            });
-        }
-    }
-    let curves: Vec<Curve<'_>> = (lines.iter())
-        .map(|line| line.curve.map(|(x, y)| (x, scale.apply(y))))
-        .collect();
-    chart.curves(svg, &curves, 1.8, marks);
-}
-
-/// Draws the crossings of a panel: a band over their interval, and a line at their value.
-fn crossings(
-    svg: &mut Svg,
-    chart: &Chart,
+/// Returns the crossings of a panel, and the note of one without values.
+fn crossings<'a>(
     sweep: &SweepResult,
     combination: &[u32],
     x_axis: &ParameterAxis,
-) {
-    let here = |crossing: &&SweepCrossing| crossing.axis == 0 && crossing.others == combination;
-    for crossing in sweep.crossings.iter().filter(here) {
-        let Some(at) = x_axis.position(crossing.value) else {
-            continue;
-        };
-        let [low, high] = crossing.ci95.map(|end| x_axis.position(end?));
-        let range = x_axis.range();
-        let low = chart.x(low.unwrap_or(range.start));
-        let high = chart.x(high.unwrap_or(range.end));
-        let band = rectangle([low, high], [chart.top, chart.bottom]);
-        svg.polygon(&band, ColourRole::Axis, 0.18);
-        let at = chart.x(at);
-        svg.line(
-            &[(at, chart.top), (at, chart.bottom)],
-            ColourRole::Leader,
-            1.2,
-        );
-    }
+) -> Vec<Mark<'a>> {
+    let here = |it: &&SweepCrossing| it.axis == 0 && it.others == combination;
+    let here = sweep.crossings.iter().filter(here);
+    let here = here.filter(|_| !x_axis.axis.has_categories());
+    let mut marks: Vec<Mark<'_>> = here
+        .map(|crossing| {
+            let [low, high] = crossing.ci95;
+            let ends = [
+                low.unwrap_or(f64::NEG_INFINITY),
+                high.unwrap_or(f64::INFINITY),
+            ];
+            Mark::Range(crossing.value, ends)
+        })
+        .collect();
     if cells_at(sweep, combination).all(|cell| cell.value.is_none()) {
-        let at = (chart.left + 6.0, chart.top + 12.0);
-        svg.text(at, &tr!("nothing was measured"), Text::NOTE);
+        marks.push(Mark::Note(tr!("nothing was measured")));
     }
+    marks
 }
 
 /// Describes a panel for readers who do not see it.
