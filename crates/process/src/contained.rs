@@ -12,7 +12,6 @@ use std::{
 };
 
 use nix::{
-    sched::{CloneFlags, unshare},
     sys::{
         signal::{SigSet, Signal, kill, killpg},
         wait::WaitStatus,
@@ -20,26 +19,39 @@ use nix::{
     unistd::Pid,
 };
 
-use crate::{start::Preparation, tree::kill_marked, wait::wait_without_reaping};
+use crate::{
+    namespace::NamespaceInit, start::Preparation, tree::kill_marked, wait::wait_without_reaping,
+};
 
 /// Environment variable that marks a program and the processes that it starts.
-const MARK: &str = "REGATTA_PROGRAM";
+pub const PROGRAM_MARK: &str = "REGATTA_PROGRAM";
 
 /// Maximum time to kill a program; the kernel needs milliseconds.
 const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// Returns a value of [`PROGRAM_MARK`] that no other program of this machine has.
+#[must_use]
+pub fn program_mark() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("{}-{}-{count}", std::process::id(), now.as_nanos())
+}
 
 /// Pipes of standard input, output and error.
 pub type Pipes = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
 
 /// Program that is killed, with all that it started, when this is dropped.
 ///
-/// Where the system allows it, the program is the first process of a process namespace of its own: when the program or
+/// Where the system allows it, the program has a process namespace of its own ([`NamespaceInit`]): when the program or
 /// this process ends, for whatever reason, the kernel kills everything in there. Elsewhere the program is the leader of
 /// a session, whose process group is killed; processes that have left the group are found by a mark in their environment.
 #[derive(Debug)]
 pub struct ContainedProcess {
     leader: Pid,
-    /// Mark of the processes that it started; absent where the kernel kills them with the leader.
+    /// First process of its namespace.
+    init: Option<Pid>,
+    /// Mark of the processes that it started, where it has no namespace.
     mark: Option<String>,
     /// Dropped when the leader may be reaped, so that its number is used again.
     release: Option<Sender<()>>,
@@ -49,7 +61,7 @@ pub struct ContainedProcess {
 /// Kills the processes with this mark, without `leader`.
 fn kill_strays(mark: Option<&str>, leader: Pid) {
     if let Some(mark) = mark {
-        kill_marked(MARK, mark, leader.as_raw());
+        kill_marked(PROGRAM_MARK, mark, leader.as_raw());
     }
 }
 
@@ -64,11 +76,8 @@ impl ContainedProcess {
         mut command: Command,
         on_end: impl FnOnce(nix::Result<WaitStatus>) + Send + 'static,
     ) -> io::Result<(Self, Pipes)> {
-        static COUNT: AtomicU64 = AtomicU64::new(0);
-        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let mark = format!("{}-{}-{count}", std::process::id(), now.as_nanos());
-        command.env(MARK, &mark);
+        let mark = program_mark();
+        command.env(PROGRAM_MARK, &mark);
         Preparation {
             // This process may block the signals that end it, and ignore SIGINT, until it has cleaned up.
             signal_mask: Some(SigSet::empty()),
@@ -86,31 +95,35 @@ impl ContainedProcess {
         thread::Builder::new()
             .name("program".into())
             .spawn(move || {
-                let has_namespace = unshare(CloneFlags::CLONE_NEWPID).is_ok();
+                let init = NamespaceInit::new().ok();
                 let mut child = match command.spawn() {
                     Ok(child) => child,
                     Err(error) => return drop(started_tx.send(Err(error))),
                 };
                 let leader = Pid::from_raw(child.id().cast_signed());
                 let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-                let mark = (!has_namespace).then_some(mark);
-                let _ = started_tx.send(Ok((leader, pipes, mark.clone())));
+                let mark = init.is_none().then_some(mark);
+                let number = init.as_ref().map(|init| Pid::from_raw(init.id()));
+                let _ = started_tx.send(Ok((leader, number, pipes, mark.clone())));
                 let kill_strays = || kill_strays(mark.as_deref(), leader);
                 let status = wait_without_reaping(leader);
                 // A remaining descendant would hold the pipes open.
                 let _ = killpg(leader, Signal::SIGKILL);
+                init.iter().for_each(NamespaceInit::kill);
                 kill_strays();
                 on_end(status);
                 let _ = released.recv();
                 let _ = child.wait();
+                drop(init);
                 // A process outside the group can have started more until its parent had ended.
                 kill_strays();
                 drop(reaped_tx);
             })?;
         let started = started_rx.recv().map_err(|_| io::ErrorKind::BrokenPipe)?;
-        let (leader, pipes, mark) = started?;
+        let (leader, init, pipes, mark) = started?;
         let process = Self {
             leader,
+            init,
             mark,
             release: Some(release),
             reaped,
@@ -130,6 +143,9 @@ impl Drop for ContainedProcess {
         // Until it is released, its number and its group's are its own. They may have ended.
         let _ = kill(self.leader, Signal::SIGKILL);
         let _ = killpg(self.leader, Signal::SIGKILL);
+        if let Some(init) = self.init {
+            let _ = kill(init, Signal::SIGKILL);
+        }
         // Here too, as the thread waits for a leader that the kernel cannot end yet.
         kill_strays(self.mark.as_deref(), self.leader);
         self.release = None;
@@ -169,6 +185,24 @@ mod tests {
         assert!(!Path::new(&directory).exists());
     }
 
+    /// The first process of a namespace would ignore it.
+    #[test]
+    fn a_process_ends_by_a_signal_that_it_sends_to_itself() {
+        let (process, _, ended) = start("kill -ABRT $$; exit 7");
+        let status = ended.recv().unwrap();
+        assert!(
+            matches!(status, Ok(WaitStatus::Signaled(_, Signal::SIGABRT, _))),
+            "{status:?}"
+        );
+        drop(process);
+    }
+
+    #[test]
+    fn a_program_that_is_not_there_is_an_error() {
+        let error = ContainedProcess::start(Command::new("/nothing/here"), |_| {}).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::NotFound);
+    }
+
     #[test]
     fn a_drop_kills_the_process_and_a_session_that_it_started() {
         let (process, (_, output, _), ended) =
@@ -177,13 +211,13 @@ mod tests {
         let mut output = BufReader::new(output.unwrap());
         output.read_line(&mut mark).unwrap();
         let mark = mark.trim_end();
-        assert!(!marked(MARK, mark).is_empty());
+        assert!(!marked(PROGRAM_MARK, mark).is_empty());
         drop(process);
         let status = ended.recv().unwrap();
         assert!(
             matches!(status, Ok(WaitStatus::Signaled(_, Signal::SIGKILL, _))),
             "{status:?}"
         );
-        assert_eq!(marked(MARK, mark), Vec::<i32>::new());
+        assert_eq!(marked(PROGRAM_MARK, mark), Vec::<i32>::new());
     }
 }

@@ -35,6 +35,10 @@ pub fn limit_hint(error: &(dyn Error + 'static)) -> Option<Text> {
         .map(Errno::from_raw)
     {
         Some(Errno::EMFILE) => reason::more_open_files(),
+        // The stack of a thread, too.
+        Some(Errno::ENOMEM | Errno::EAGAIN) if is_limited(Resource::RLIMIT_AS) => {
+            reason::more_memory()
+        }
         Some(Errno::EAGAIN) if is_limited(Resource::RLIMIT_NPROC) => reason::more_threads(),
         Some(Errno::EFBIG) => reason::larger_files(),
         _ => {

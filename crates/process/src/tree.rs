@@ -191,7 +191,7 @@ pub fn marked(variable: &str, value: &str) -> Vec<i32> {
 }
 
 /// Kills the processes that are [`marked`], except `other`, and those that they start meanwhile.
-pub(crate) fn kill_marked(variable: &str, value: &str, other: i32) {
+pub fn kill_marked(variable: &str, value: &str, other: i32) {
     let until = Instant::now() + END_TIMEOUT;
     for _ in 0..PASSES {
         // Their numbers were their own a moment ago, and numbers are used again only after all others.

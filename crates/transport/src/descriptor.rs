@@ -171,8 +171,8 @@ impl OptionDefinition {
 }
 
 /// Options that make a driver leave files in the directory that its order names: the secrets of its
-/// connections, the events of each.
-pub const FILE_OPTIONS: [&str; 2] = ["keylog", "qlog"];
+/// connections, the events of each, what an external program leaves.
+pub const FILE_OPTIONS: [&str; 3] = ["keylog", "qlog", "keep"];
 
 /// Kinds of values that an option can take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -55,6 +55,8 @@ pub(super) struct Watch {
     pub(super) until: Instant,
     /// Time of the last poll for a message.
     pub(super) polled: Instant,
+    /// Label of the transport under way, if it is a program that may stop virtual time.
+    pub(super) program: Option<String>,
     pub(super) last_lines: LastLines,
 }
 

@@ -83,6 +83,7 @@ phrases! {
     ended_with_trial() = "ended with the trial";
     with_stderr(how: Text, lines: Phrase) = "{how}; {lines}";
     last_stderr(lines: &str) = "its last lines of standard error: `{lines}`";
+    last_stderr_of(lines: &str, file: &str) = "lines of its standard error: `{lines}` (all of it is in `{file}`)";
 
     // Results files.
     no_results_file(path: &str) = "there is no results file at `{path}`";

@@ -141,6 +141,12 @@ warnings! {
             hint "run it with `{--clock} real` to measure CPU time";
     }
 
+    "virtual_time_stands" {
+        virtual_time_stands(transport: &str, within: Duration) =
+            "a trial of `{transport}` has not ended within {within} of this machine's time: a program that polls without waiting stops virtual time",
+            hint "let the program wait with a time-out (`poll`, `epoll_wait`, `select`) | run it with `{--clock} real`";
+    }
+
     // Of the hosts.
     "tcp_memory_short" {
         tcp_memory_short(side: Phrase) =

@@ -70,6 +70,7 @@ phrases! {
     trial_aborted() = "the trial was aborted";
     wrong_option() = "wrong option of the transport";
     no_thread() = "cannot start a thread";
+    more_memory() = "allow more memory with `ulimit -v unlimited`, then try again";
     more_threads() = "allow more processes and threads with `ulimit -u 4096`, then try again";
     connection_closed_early() = "the other end closed the connection before it was done";
     transfer_closed_early() = "the other end closed the transfer before it was done";
@@ -131,6 +132,8 @@ phrases! {
     make_external() = "run `make external`, or set `REGATTA_EXTERNAL_DIR` to where it is";
     not_carried_out(program: &str, workload: &str) = "`{program}` does not carry out `{workload}`";
     not_by_programs(workload: &str) = "external programs carry out `bulk`, `stop-and-wait` and `request-response`, and not `{workload}`";
+    workload_of_program(workloads: &str) = "choose a workload that it carries out: {workloads}";
+    workload_or_no_program() = "choose one of these, or a transport that is no external program";
     no_end_without_acknowledgement(program: &str) = "`{program}` does not end without the receiver's acknowledgement";
     leave_finish_out() = "leave `finish` out";
     program_says_no_reason() = "the program says that it cannot run here, and not why";

@@ -82,6 +82,8 @@ pub(crate) struct Order {
     pub probe: Option<Probe>,
     /// End of the transfer: `agree`, or `abandon` if the program has that capability.
     pub finish: &'static str,
+    /// Directory for files of the trial, which is kept with its results; absent without the option `keep`.
+    pub files: Option<PathBuf>,
     /// Congestion control that the sender must use; absent where there is no choice.
     pub congestion_control: Option<String>,
     /// Maximum duration of the transfer from the time when its connection can carry data, in

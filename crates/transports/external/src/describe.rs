@@ -5,6 +5,7 @@
 use std::{
     collections::HashMap,
     fs,
+    path::Path,
     sync::LazyLock,
     time::{Duration, SystemTime},
 };
@@ -50,11 +51,18 @@ static DIGESTS: LazyLock<Mutex<HashMap<Key, String>>> = LazyLock::new(Mutex::def
 static IDLE: LazyLock<Mutex<HashMap<Key, Program>>> = LazyLock::new(Mutex::default);
 
 /// Starts a program, or takes its idle process. Its events are put into its inbox, until `stop` is raised.
-pub(crate) fn start(command: &Command, stop: &Stop) -> Result<Program, ProgramError> {
+///
+/// With `directory` it keeps its standard error in a file there, and a program that is started for this trial alone has it as
+/// its working directory.
+pub(crate) fn start(
+    command: &Command,
+    directory: Option<&Path>,
+    stop: &Stop,
+) -> Result<Program, ProgramError> {
     let idle = IDLE.lock().remove(&Key::new(command));
-    match idle.and_then(|program| program.renew(stop)) {
+    match idle.and_then(|program| program.renew(directory, stop)) {
         Some(program) => Ok(program),
-        None => Program::start(command, stop),
+        None => Program::start(command, directory, stop),
     }
 }
 
@@ -95,6 +103,11 @@ pub(crate) fn describe(command: &Command, stop: &Stop) -> Result<Description, Pr
     Ok(description)
 }
 
+/// Returns the description of a program that was asked for it before.
+pub(crate) fn known(command: &Command) -> Option<Description> {
+    DESCRIPTIONS.lock().get(&Key::new(command)).cloned()
+}
+
 /// Returns the SHA-256 of the file of a program, hexadecimal; `None` if it cannot be read.
 pub(crate) fn digest(command: &Command) -> Option<String> {
     let key = Key::new(command);
@@ -108,7 +121,7 @@ pub(crate) fn digest(command: &Command) -> Option<String> {
 }
 
 fn query(command: &Command, stop: &Stop) -> Result<(Description, Program), ProgramFailure> {
-    let mut program = Program::start(command, stop)?;
+    let mut program = Program::start(command, None, stop)?;
     program.send(&ToProgram::Describe {
         contract: CONTRACT_VERSION,
     })?;
@@ -164,6 +177,7 @@ mod tests {
             let command = Command {
                 program: path,
                 arguments: Vec::new(),
+                environment: Vec::new(),
             };
             let description = describe(&command, &Stop::new()).unwrap();
             Self {
@@ -174,7 +188,7 @@ mod tests {
         }
 
         fn start(&self) -> Program {
-            start(&self.command, &Stop::new()).unwrap()
+            start(&self.command, None, &Stop::new()).unwrap()
         }
 
         fn finish(&self, program: Program, within: Duration) -> Option<Text> {
@@ -236,6 +250,7 @@ mod tests {
         let command = Command {
             program: directory.path().join("driver"),
             arguments: Vec::new(),
+            environment: Vec::new(),
         };
         assert_eq!(digest(&command), None);
         fs::write(&command.program, "abc").unwrap();

@@ -5,8 +5,9 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use nix::unistd::{AccessFlags, access};
 use regatta_control::TrialOrder;
-use regatta_model::{WorkloadKind, metric::id, reason};
+use regatta_model::{WorkloadKind, metric::id, reason, shell::quoted};
 use regatta_transport::{
     ClientSession, Driver, DriverDescriptor, OptionDefinition, OptionError, OptionKind,
     OptionValues, Result, ServerSession, Stop, TransportError, TrialContext, Unsupported,
@@ -15,6 +16,7 @@ use regatta_transport::{
 use crate::{
     describe,
     error::ProgramFailure,
+    files::TrialFiles,
     program::{Command, path_here},
     session,
 };
@@ -49,7 +51,7 @@ pub(crate) static EXTERNAL: DriverDescriptor = DriverDescriptor {
     summary: "your own program, which implements the protocol of docs/external-drivers.md",
     congestion_control_choosable: true,
     stack: "the program's own",
-    options: &[PROGRAM, ARGUMENTS, DIRECTORY, CC],
+    options: &[PROGRAM, ARGUMENTS, ENVIRONMENT, DIRECTORY, KEEP, CC],
     ..DriverDescriptor::PLAIN
 };
 
@@ -75,6 +77,20 @@ const ARGUMENTS: OptionDefinition = OptionDefinition {
     kind: OptionKind::Text,
     default: "",
     help: "arguments of the program, split into words as a shell does",
+};
+
+const ENVIRONMENT: OptionDefinition = OptionDefinition {
+    name: "environment",
+    kind: OptionKind::Text,
+    default: "",
+    help: "variables of the program, `NAME=VALUE`, split into words as a shell does",
+};
+
+pub(crate) const KEEP: OptionDefinition = OptionDefinition {
+    name: "keep",
+    kind: OptionKind::Flag,
+    default: "false",
+    help: "a directory for each trial and end, kept with the results: the program's working directory, with all that it writes to standard error",
 };
 
 static AIOQUIC: DriverDescriptor = DriverDescriptor {
@@ -217,10 +233,24 @@ fn user_command(options: &OptionValues) -> Result<Command, OptionError> {
         let hint = format!("`program` is to be in it: write `program = \"{files}/NAME\"`");
         return Err(invalid(DIRECTORY, files, hint));
     }
-    let text = ARGUMENTS.text(options).unwrap_or_default();
-    let unbalanced = || invalid(ARGUMENTS, text, "close every quote".to_owned());
-    let arguments = shlex::split(text).ok_or_else(unbalanced)?;
-    Ok(Command { program, arguments })
+    let words = |option: OptionDefinition| {
+        let text = option.text(options).unwrap_or_default();
+        let unbalanced = || invalid(option, text, "close every quote".to_owned());
+        shlex::split(text).ok_or_else(unbalanced)
+    };
+    let environment = words(ENVIRONMENT)?.into_iter().map(|word| {
+        let variable = word.split_once('=').filter(|(name, _)| !name.is_empty());
+        let (name, value) = variable.ok_or_else(|| {
+            let hint = "write `NAME=VALUE`, several with blanks between them".to_owned();
+            invalid(ENVIRONMENT, &word, hint)
+        })?;
+        Ok((name.to_owned(), value.to_owned()))
+    });
+    Ok(Command {
+        program,
+        arguments: words(ARGUMENTS)?,
+        environment: environment.collect::<Result<_, OptionError>>()?,
+    })
 }
 
 /// Returns a program that comes with Regatta; its file must exist.
@@ -244,12 +274,21 @@ impl Program {
         self.0.name == EXTERNAL.name
     }
 
+    /// Makes the directory of one end of a trial, if the options ask for it.
+    fn files(&self, order: &TrialOrder) -> Result<TrialFiles> {
+        let is_requested = self.is_user_program() && KEEP.flag(&order.transport.options);
+        let shown = order.files.as_ref().map(|it| it.display().to_string());
+        let doing = reason::cannot_make_directory(&shown.unwrap_or_default());
+        TrialFiles::new(order, is_requested).map_err(TransportError::io(doing))
+    }
+
     fn command(&self, options: &OptionValues) -> Result<Command> {
         Ok(match self.is_user_program() {
             true => user_command(options)?,
             false => Command {
                 program: installed_program(self.0.name)?,
                 arguments: arguments(options),
+                environment: Vec::new(),
             },
         })
     }
@@ -263,13 +302,33 @@ impl Driver for Program {
     fn check_options(&self, options: &OptionValues) -> Result<(), OptionError> {
         self.0.check(options)?;
         if self.is_user_program() {
-            user_command(options)?;
+            let program = user_command(options)?.program;
+            if access(&program, AccessFlags::X_OK).is_err() {
+                let path = quoted(&program);
+                return Err(OptionError::Value {
+                    driver: EXTERNAL.name,
+                    name: PROGRAM.name,
+                    value: program.display().to_string(),
+                    hint: format!("it cannot be executed; run `chmod +x {path}`"),
+                });
+            }
         }
         Ok(())
     }
 
-    fn applicable(&self, _: &OptionValues, workload: &WorkloadKind) -> Result<(), Unsupported> {
-        session::check_workload(workload)
+    fn applicable(
+        &self,
+        options: &OptionValues,
+        workload: &WorkloadKind,
+    ) -> Result<(), Unsupported> {
+        session::check_workload(workload)?;
+        // A trial asks a program that has not been asked yet.
+        let description = self
+            .command(options)
+            .ok()
+            .as_ref()
+            .and_then(describe::known);
+        description.map_or(Ok(()), |it| session::can_do(&it, workload))
     }
 
     fn supported(&self, options: &OptionValues) -> Result<(), Unsupported> {
@@ -285,14 +344,28 @@ impl Driver for Program {
         let options = &order.transport.options;
         self.0.check(options)?;
         let congestion_control = congestion_control(self.0, options);
-        session::client(self.command(options)?, congestion_control, order, context)
+        let files = self.files(order)?;
+        session::client(
+            self.command(options)?,
+            congestion_control,
+            files,
+            order,
+            context,
+        )
     }
 
     fn server(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ServerSession>> {
         let options = &order.transport.options;
         self.0.check(options)?;
         let congestion_control = congestion_control(self.0, options);
-        session::server(self.command(options)?, congestion_control, order, context)
+        let files = self.files(order)?;
+        session::server(
+            self.command(options)?,
+            congestion_control,
+            files,
+            order,
+            context,
+        )
     }
 }
 
@@ -338,6 +411,12 @@ mod tests {
         let missing = Program(&EXTERNAL).check_options(&options("no-such-driver", ""));
         let hint = missing.unwrap_err().hint().to_owned();
         assert_eq!(hint, "`./no-such-driver` is no file; name a program");
+        let passive = Program(&EXTERNAL).check_options(&options(&path, ""));
+        let hint = passive.unwrap_err().hint().to_owned();
+        assert_eq!(
+            hint,
+            format!("it cannot be executed; run `chmod +x {path}`")
+        );
         let none = Program(&EXTERNAL).check_options(&BTreeMap::new());
         assert!(matches!(none, Err(OptionError::Missing { .. })), "{none:?}");
     }

@@ -1,6 +1,11 @@
 //! Errors of external programs.
 
-use std::{error::Error, io, path::Path, time::Duration};
+use std::{
+    error::Error,
+    io,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use regatta_model::{Phrase, Problem, ProblemKind, Text, reason};
 use regatta_transport::TransportError;
@@ -90,12 +95,19 @@ impl ProgramError {
 /// Last lines that a program wrote to standard error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", self.phrase())]
-pub(crate) struct StderrTail(pub String);
+pub(crate) struct StderrTail {
+    pub lines: String,
+    /// File with all that it wrote there.
+    pub file: Option<PathBuf>,
+}
 
 impl StderrTail {
     /// Returns the lines with what they are.
     pub(crate) fn phrase(&self) -> Phrase {
-        reason::last_stderr(&self.0)
+        match &self.file {
+            Some(file) => reason::last_stderr_of(&self.lines, &file.display().to_string()),
+            None => reason::last_stderr(&self.lines),
+        }
     }
 }
 

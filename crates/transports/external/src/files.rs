@@ -1,17 +1,18 @@
-//! Files for a program that are private and temporary: they live in memory, and end with the trial
-//! or with the agent, even if that is killed.
+//! Files for a program that are private and temporary, which live in memory, and end with the trial
+//! or with the agent, even if that is killed; and the directory for those that it leaves.
 
 use std::{
     fs::{self, File},
     io::{self, Write as _},
     os::fd::AsRawFd as _,
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use nix::sys::memfd::{MFdFlags, memfd_create};
-use regatta_control::TlsMaterial;
+use regatta_control::{TlsMaterial, TrialOrder};
+use regatta_model::{Warning, phrase, warning};
 
-use crate::contract::Tls;
+use crate::{contract::Tls, driver::KEEP};
 
 /// A file in memory, open for as long as this value lives.
 #[derive(Debug)]
@@ -37,6 +38,52 @@ impl MemoryFile {
             .join("fd")
             .join(file.as_raw_fd().to_string());
         Ok(Self { path, _file: file })
+    }
+}
+
+/// Directory for the files that a program leaves of a trial. It is removed if it is left empty.
+#[derive(Debug)]
+pub(crate) struct TrialFiles {
+    directory: Option<PathBuf>,
+    warning: Option<Warning>,
+}
+
+impl TrialFiles {
+    /// Makes the directory of one end of a trial, if it is asked for and the run has one for files.
+    ///
+    /// # Errors
+    /// Error of the system.
+    pub(crate) fn new(order: &TrialOrder, is_requested: bool) -> io::Result<Self> {
+        let end = order.role.name();
+        let directory = order.files.as_ref().filter(|_| is_requested);
+        let directory = directory.map(|directory| directory.join(end));
+        if let Some(directory) = &directory {
+            fs::create_dir_all(directory)?;
+        }
+        let lacks = is_requested && directory.is_none();
+        let options = || vec![KEEP.name.to_owned()];
+        let warning = lacks.then(|| warning::no_place_for_files(options(), phrase::side(end)));
+        Ok(Self { directory, warning })
+    }
+
+    /// Returns the directory, if there is one.
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        self.directory.as_deref()
+    }
+
+    /// Returns the warning of a run that has no directory for files.
+    pub(crate) fn warning(&self) -> Option<Warning> {
+        self.warning.clone()
+    }
+}
+
+impl Drop for TrialFiles {
+    fn drop(&mut self) {
+        if let Some(directory) = &self.directory {
+            // Fails where something was left in it, also by the other end in that above.
+            let _ = fs::remove_dir(directory);
+            let _ = directory.parent().map(fs::remove_dir);
+        }
     }
 }
 

@@ -5,7 +5,7 @@
 //!
 //! - `contract` defines the lines of the contract, `describe` asks a program for its description and keeps an idle
 //!   process of one that carries out one trial after another.
-//! - `program` is a process with all that it starts; `inbox` queues the events of a session.
+//! - `program` is a process with all that it starts, `stderr` its standard error; `inbox` queues the events of a session.
 //! - `session` is one end of a trial, `content` and `files` its input for the program.
 //! - `driver` has the registry's entries: `external` for a program of the user's, and the programs
 //!   that come with Regatta; `on_host` finds their programs on a host with files of its own.
@@ -20,6 +20,7 @@ mod inbox;
 mod on_host;
 mod program;
 mod session;
+mod stderr;
 
 pub use driver::drivers;
 pub use on_host::{ProgramFiles, program_files};

@@ -5,7 +5,7 @@ use std::{
     collections::BTreeMap,
     env,
     io::{self, BufReader, Read},
-    path::PathBuf,
+    path::{Path, PathBuf, absolute},
     process::{self, ChildStdin, Stdio},
     sync::{
         Arc, LazyLock,
@@ -25,6 +25,7 @@ use crate::{
     contract::{FromProgram, ToProgram, UNSUPPORTED_EXIT},
     error::{ProgramError, ProgramFailure, StderrTail},
     inbox::{Event, ExitStatus, Inbox},
+    stderr::{self, Stderr, visible},
 };
 
 /// Longest line that is read from a program, in bytes.
@@ -32,9 +33,6 @@ const LONGEST_LINE: u64 = 64 << 10;
 
 /// Longest excerpt of a malformed line in an error, in characters.
 const EXCERPT_CHARS: usize = 120;
-
-/// Longest end of standard error that is kept, in bytes.
-const STDERR_TAIL_BYTES: usize = 2 << 10;
 
 /// Maximum wait for the remaining output of an ended program.
 const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_millis(500);
@@ -57,6 +55,8 @@ pub(crate) fn path_here(name: &str) -> Option<PathBuf> {
 pub(crate) struct Command {
     pub program: PathBuf,
     pub arguments: Vec<String>,
+    /// Variables beside those of the agent.
+    pub environment: Vec<(String, String)>,
 }
 
 /// A running program, killed when dropped.
@@ -66,8 +66,7 @@ pub(crate) struct Program {
     inbox: Arc<Inbox>,
     /// Inbox of the current trial: the threads that read the program's output outlive a trial.
     current_inbox: Arc<Mutex<Arc<Inbox>>>,
-    /// The end of standard error.
-    stderr: Arc<Mutex<Vec<u8>>>,
+    stderr: Arc<Mutex<Stderr>>,
     process: ContainedProcess,
 }
 
@@ -78,11 +77,26 @@ fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Program
 }
 
 impl Program {
-    /// Starts a program. Its events are put into its inbox, until `stop` is raised.
-    pub(crate) fn start(command: &Command, stop: &Stop) -> Result<Self, ProgramError> {
-        let mut start = process::Command::new(&command.program);
+    /// Starts a program, in `directory` if there is one. Its events are put into its inbox, until `stop` is raised.
+    pub(crate) fn start(
+        command: &Command,
+        directory: Option<&Path>,
+        stop: &Stop,
+    ) -> Result<Self, ProgramError> {
+        // As seen from here, wherever it runs.
+        let path = absolute(&command.program).map_err(ProgramError::Start)?;
+        let mut start = process::Command::new(path);
+        if let Some(directory) = directory {
+            start.current_dir(directory);
+        }
         start
             .args(&command.arguments)
+            .envs(
+                command
+                    .environment
+                    .iter()
+                    .map(|(name, value)| (name, value)),
+            )
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -101,7 +115,7 @@ impl Program {
             input,
             inbox,
             current_inbox,
-            stderr: Arc::default(),
+            stderr: Arc::new(Mutex::new(Stderr::of_trial(directory))),
             process,
         };
         if let (Some(out), Some(errors)) = (out, errors) {
@@ -123,27 +137,19 @@ impl Program {
             read_messages(out, &inbox);
             drop(reading_output);
         })?;
-        let tail = Arc::clone(&self.stderr);
+        let stderr = Arc::clone(&self.stderr);
         spawn("program-errors", move || {
-            keep_tail(errors, &tail);
+            stderr::keep(errors, &stderr);
             drop(reading);
         })
     }
 
-    /// Returns the lines of standard error that are kept.
-    fn stderr_lines(&self) -> Vec<String> {
-        let tail = self.stderr.lock();
-        String::from_utf8_lossy(&tail)
-            .lines()
-            .map(|line| visible(line.trim()))
-            .filter(|line| !line.is_empty())
-            .collect()
-    }
-
     fn stderr_tail(&self) -> Option<StderrTail> {
-        let lines = self.stderr_lines();
-        let last = &lines[lines.len().saturating_sub(3)..];
-        (!last.is_empty()).then(|| StderrTail(last.join(" / ")))
+        let mut stderr = self.stderr.lock();
+        Some(StderrTail {
+            lines: stderr.excerpt()?,
+            file: stderr.file().cloned(),
+        })
     }
 
     /// Returns the program's process number, as this process sees it.
@@ -183,14 +189,15 @@ impl Program {
         })
     }
 
-    /// Makes a program that has ended its trial ready for another, until `stop` is raised; `None` if its process has ended.
-    pub(crate) fn renew(mut self, stop: &Stop) -> Option<Self> {
+    /// Makes a program that has ended its trial ready for another with this directory for files, until `stop` is raised; `None`
+    /// if its process has ended.
+    pub(crate) fn renew(mut self, directory: Option<&Path>, stop: &Stop) -> Option<Self> {
         let earlier = std::mem::take(&mut self.inbox);
         *self.current_inbox.lock() = Arc::clone(&self.inbox);
         if earlier.wait_for_exit(MonotonicTime::now()).is_some() {
             return None;
         }
-        self.stderr.lock().clear();
+        *self.stderr.lock() = Stderr::of_trial(directory);
         stop.on_stop(&self.inbox);
         Some(self)
     }
@@ -264,7 +271,7 @@ impl Program {
     /// Returns the error of a program that ended too early.
     fn early_end(&self, status: ExitStatus) -> ProgramFailure {
         if status == ExitStatus::Code(UNSUPPORTED_EXIT) {
-            let lines = self.stderr_lines();
+            let lines = self.stderr.lock().lines();
             let mut last_first = lines.iter().rev();
             let hint = last_first.find_map(|line| line.strip_prefix("hint: "));
             let reason = lines.iter().rev().find(|line| !line.starts_with("hint: "));
@@ -338,31 +345,5 @@ fn malformed(line: MalformedLine) -> ProgramError {
             line: visible(&line.beginning(EXCERPT_CHARS)),
             source: line.source,
         },
-    }
-}
-
-/// Escapes control characters: the text comes from a program, and goes to a terminal.
-fn visible(text: &str) -> String {
-    let escaped = |character: char| match character.is_control() {
-        true => character.escape_default().to_string(),
-        false => character.to_string(),
-    };
-    text.chars().map(escaped).collect()
-}
-
-/// Keeps the end of the program's standard error.
-fn keep_tail(mut errors: impl Read, tail: &Mutex<Vec<u8>>) {
-    let mut chunk = [0; 1024];
-    loop {
-        match errors.read(&mut chunk) {
-            Ok(length @ 1..) => {
-                let mut tail = tail.lock();
-                tail.extend_from_slice(&chunk[..length]);
-                let surplus = tail.len().saturating_sub(STDERR_TAIL_BYTES);
-                tail.drain(..surplus);
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Ok(0) | Err(_) => return,
-        }
     }
 }

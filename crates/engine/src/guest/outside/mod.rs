@@ -19,7 +19,8 @@ use regatta_bed::{
     guest::{Guest, GuestError, GuestMessage, Image, Order, wires},
 };
 use regatta_model::{
-    Clock, Guests, Outcome, Problem, ProblemKind, RunHeader, Study, phrase, reason, warning,
+    Clock, Guests, Outcome, Problem, ProblemKind, RunHeader, Study, Transport, phrase, reason,
+    warning,
 };
 
 use self::progress::{AfterEnd, Progress};
@@ -50,6 +51,9 @@ const BETWEEN: Duration = Duration::from_secs(180);
 /// Time that the controller waits for a trial beyond the limit of the engine in the guest. That
 /// engine ends a trial that hangs; this limit is only for a guest that hangs as a whole.
 const MARGIN: Duration = Duration::from_secs(30);
+
+/// Time of this machine after which a trial of a program in virtual time is said not to end.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Factor by which a trial may take longer by the machine's clock than by a virtual one. Mostly it
 /// takes less; a machine with other work may need more.
@@ -285,6 +289,7 @@ impl GuestRun {
             last_message: None,
             until: begun + START,
             polled: begun,
+            program: None,
             last_lines: LastLines::new(LAST_LINES, "guest: "),
         })
     }
@@ -313,6 +318,12 @@ impl GuestRun {
                 return Ok(End::Early(end));
             }
             let Some(message) = watch.receive() else {
+                if watch.begun.elapsed() > PATIENCE
+                    && let Some(transport) = watch.program.take()
+                {
+                    let warning = warning::virtual_time_stands(&transport, PATIENCE);
+                    notify(listener, &Event::Warning { warning })?;
+                }
                 let silence = match watch.until <= Instant::now() {
                     true => watch.until.duration_since(watch.begun),
                     false if is_silent(watch.last_message) => SILENCE,
@@ -379,6 +390,8 @@ impl GuestRun {
         listener: &mut dyn Listener,
     ) -> Result<Option<End>, EngineError> {
         watch.wait(BETWEEN);
+        watch.program = None;
+        let study = self.plan.study();
         match &event {
             Event::RunStarted { .. } => self.has_begun.store(true, Ordering::Relaxed),
             Event::RoundWaits { wait_ns, .. } => {
@@ -387,6 +400,10 @@ impl GuestRun {
             Event::TrialStarted { index, .. } => {
                 if let Some(trial) = self.plan.trial(*index) {
                     watch.wait(self.longest(&trial));
+                    let transport = &study.transports[trial.cell.transport];
+                    let is_virtual = self.clock() == Clock::Virtual;
+                    let is_watched = is_virtual && is_named_program(transport);
+                    watch.program = is_watched.then(|| transport.label.clone());
                 }
             }
             _ => {}
@@ -487,6 +504,11 @@ impl GuestRun {
     }
 }
 
+/// Whether a transport is a program that the study names.
+fn is_named_program(transport: &Transport) -> bool {
+    transport.options.contains_key("program")
+}
+
 /// Returns the environment of a guest's program: a part of this program's, with a virtual clock the
 /// setting that makes runs alike, and the working directory where a study names a program, whose path may begin there.
 fn environment(study: &Study) -> Vec<(String, String)> {
@@ -501,10 +523,7 @@ fn environment(study: &Study) -> Vec<(String, String)> {
     if study.guest.clock == Clock::Virtual {
         all.push((CAPABILITIES.0.to_owned(), CAPABILITIES.1.to_owned()));
     }
-    let names_program = study
-        .transports
-        .iter()
-        .any(|it| it.options.contains_key("program"));
+    let names_program = study.transports.iter().any(is_named_program);
     let directory = std::env::current_dir().ok().filter(|_| names_program);
     if let Some(directory) = directory.and_then(|it| it.into_os_string().into_string().ok()) {
         all.push(("PWD".to_owned(), directory));

@@ -5,13 +5,15 @@ mod reported;
 mod sending;
 mod work;
 
-use std::{net::SocketAddr, sync::atomic::Ordering, time::Duration};
+use std::{net::SocketAddr, path::Path, sync::atomic::Ordering, time::Duration};
 
 use regatta_control::{SideReport, TrialOrder};
-use regatta_model::{Finish, PortRange, Text, fact, phrase, reason, units::nanoseconds, warning};
+use regatta_model::{
+    Finish, PortRange, WorkloadKind, fact, phrase, reason, units::nanoseconds, warning,
+};
 use regatta_transport::{
     ClientSession, Delivered, Phase, Result, ServerSession, StatedExchange, StatedProbe,
-    TransportError, Trial, TrialContext, complete_stack_facts,
+    TransportError, Trial, TrialContext, Unsupported, complete_stack_facts,
 };
 
 use crate::{
@@ -21,7 +23,7 @@ use crate::{
     },
     describe,
     error::ProgramFailure,
-    files::{MemoryFile, tls_files},
+    files::{MemoryFile, TrialFiles, tls_files},
     program::{Command, Program},
 };
 use work::Work;
@@ -50,8 +52,10 @@ struct ProgramSession {
     /// Shortest time from a departure to its answer that the program states, in nanoseconds.
     shortest_answer_ns: Option<i64>,
     program: Program,
+    /// Dropped after the program.
+    files: TrialFiles,
     // The program may read them at any time.
-    _files: Vec<MemoryFile>,
+    _memory_files: Vec<MemoryFile>,
 }
 
 /// Session of the end that listens.
@@ -64,10 +68,11 @@ struct ProgramServer {
 pub(crate) fn client(
     command: Command,
     congestion_control: Option<String>,
+    files: TrialFiles,
     order: &TrialOrder,
     context: TrialContext,
 ) -> Result<Box<dyn ClientSession>> {
-    let what = (command, congestion_control);
+    let what = (command, congestion_control, files);
     let (session, ()) = start(what, order, context, ToProgram::Connect, |_| Ok(()))?;
     Ok(Box::new(session))
 }
@@ -76,10 +81,11 @@ pub(crate) fn client(
 pub(crate) fn server(
     command: Command,
     congestion_control: Option<String>,
+    files: TrialFiles,
     order: &TrialOrder,
     context: TrialContext,
 ) -> Result<Box<dyn ServerSession>> {
-    let what = (command, congestion_control);
+    let what = (command, congestion_control, files);
     let address = |port| {
         let port = listening_port(port, order.ports)?;
         Ok(SocketAddr::new(order.local, port))
@@ -90,7 +96,7 @@ pub(crate) fn server(
 
 /// Starts a program with `ask` and waits until it is ready; returns what `of_port` makes of the port that it names.
 fn start<T>(
-    (command, congestion_control): (Command, Option<String>),
+    (command, congestion_control, files): (Command, Option<String>, TrialFiles),
     order: &TrialOrder,
     context: TrialContext,
     ask: fn(Box<contract::Order>) -> ToProgram,
@@ -108,13 +114,13 @@ fn start<T>(
     let message = file(&content.message)?;
     let answer = exchange.as_ref().map(|it| file(&it.answers().0));
     let answer = answer.transpose()?;
-    let (tls, mut files) = tls_files(&order.tls)
+    let (tls, mut memory_files) = tls_files(&order.tls)
         .map_err(TransportError::io(reason::cannot_make_certificate_file()))?;
     let ready = || {
         let description = describe::describe(&command, &trial.context.stop)?;
-        can_do(&description, order.workload.kind.name(), finish)?;
+        can_do(&description, &order.workload.kind).map_err(TransportError::Unsupported)?;
         let probe = StatedProbe::new(&trial).filter(|_| description.can(PROBE));
-        let mut program = describe::start(&command, &trial.context.stop)?;
+        let mut program = describe::start(&command, files.directory(), &trial.context.stop)?;
         let request = Box::new(contract::Order {
             contract: CONTRACT_VERSION,
             local: order.local,
@@ -132,6 +138,7 @@ fn start<T>(
                 Finish::Agree => "agree",
                 Finish::Abandon => ABANDON,
             },
+            files: files.directory().map(Path::to_owned),
             congestion_control,
             deadline_ns: nanoseconds(order.deadline),
             connect_deadline_ns: nanoseconds(order.connect_deadline),
@@ -153,7 +160,7 @@ fn start<T>(
     };
     let (description, probe, program, of_port) =
         ready().map_err(|failure: ProgramFailure| failure.explain(&command.program))?;
-    files.extend([message].into_iter().chain(answer));
+    memory_files.extend([message].into_iter().chain(answer));
     let session = ProgramSession {
         digest: describe::digest(&command),
         command,
@@ -165,23 +172,33 @@ fn start<T>(
         probe,
         shortest_answer_ns: None,
         program,
-        _files: files,
+        files,
+        _memory_files: memory_files,
     };
     Ok((session, of_port))
 }
 
-/// Checks that a program carries out a workload with this end.
-fn can_do(description: &Description, workload: &str, finish: Finish) -> Result<(), ProgramFailure> {
-    let name = &description.name;
-    let (lacks, hint) = if !description.workloads.iter().any(|it| it == workload) {
-        (reason::not_carried_out(name, workload), Text::default())
-    } else if finish == Finish::Abandon && !description.can(ABANDON) {
-        let lacks = reason::no_end_without_acknowledgement(name);
-        (lacks, reason::leave_finish_out().into())
-    } else {
-        return Ok(());
-    };
-    Err(TransportError::unsupported(lacks, hint).into())
+/// Checks that a program carries out a workload.
+pub(crate) fn can_do(
+    description: &Description,
+    workload: &WorkloadKind,
+) -> Result<(), Unsupported> {
+    let (name, workloads) = (&description.name, &description.workloads);
+    let abandons =
+        matches!(workload, WorkloadKind::Bulk { options, .. } if options.finish == Finish::Abandon);
+    if !workloads.iter().any(|it| it == workload.name()) {
+        return Err(Unsupported::new(
+            reason::not_carried_out(name, workload.name()),
+            reason::workload_of_program(&workloads.join(", ")),
+        ));
+    }
+    match abandons && !description.can(ABANDON) {
+        true => Err(Unsupported::new(
+            reason::no_end_without_acknowledgement(name),
+            reason::leave_finish_out(),
+        )),
+        false => Ok(()),
+    }
 }
 
 fn exchange_of(exchange: &StatedExchange, file: &MemoryFile) -> contract::Exchange {
@@ -263,6 +280,7 @@ impl ProgramSession {
             &this.trial.order,
             &fact::program_does_not_tell(),
         );
+        report.measurements.warnings.extend(this.files.warning());
         let end = describe::finish(this.program, &this.description, &this.command, END_LIMIT);
         if let Some(how) = end
             && !is_stopped()

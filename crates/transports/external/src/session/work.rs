@@ -69,7 +69,10 @@ pub(crate) fn check(kind: &WorkloadKind) -> Result<(), Unsupported> {
             pattern, options, ..
         } => check_bulk(*pattern, options),
         WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => Ok(()),
-        _ => Err(Unsupported::new(reason::not_by_programs(kind.name()), "")),
+        _ => Err(Unsupported::new(
+            reason::not_by_programs(kind.name()),
+            reason::workload_or_no_program(),
+        )),
     }
 }
 

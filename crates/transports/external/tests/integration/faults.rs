@@ -2,7 +2,7 @@
 
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     thread,
     time::{Duration, Instant},
 };
@@ -89,6 +89,87 @@ fn an_early_end_is_reported_with_the_last_lines_of_stderr() {
         &failure(receive(&script)),
         "it ended with exit code 0 before it was done",
     );
+}
+
+/// The first process of a namespace would ignore the signal, and the C library then ends it by another.
+#[test]
+fn a_program_that_aborts_is_reported_with_its_signal() {
+    let script = Script::new("exec python3 -c 'import os; os.abort()'");
+    contains(
+        &failure(prepare(Role::Sender, &script.path())),
+        "it was ended by signal 6 before it was done",
+    );
+}
+
+#[test]
+fn the_message_of_a_panic_is_reported_and_not_the_end_of_its_stacks() {
+    let script = Script::new(
+        "echo 'panic: no such luck' >&2\nfor i in $(seq 500); do echo \"goroutine $i\" >&2; done\nexit 2",
+    );
+    contains(
+        &failure(prepare(Role::Sender, &script.path())),
+        "panic: no such luck / goroutine 1 / goroutine 2",
+    );
+}
+
+/// Makes an order with options, and a directory for files.
+fn order_with(script: &Script, options: &[(&str, OptionValue)]) -> (TrialOrder, PathBuf) {
+    let mut order = order_for(Role::Sender, "external", 1000, 100);
+    with_program(&mut order, &script.path());
+    for (name, value) in options {
+        let options = &mut order.transport.options;
+        options.insert((*name).to_owned(), value.clone());
+    }
+    let files = script.beside("trial-0001");
+    order.files = Some(files.clone());
+    (order, files)
+}
+
+#[test]
+fn what_a_program_writes_is_kept_with_the_trial() {
+    let script = Script::new("echo left > log; echo why >&2; exit 3");
+    let (order, files) = order_with(&script, &[("keep", OptionValue::Flag(true))]);
+    let text = failure(external().session(&order, trial_context().0));
+    let stderr = files.join("sender/stderr");
+    contains(
+        &text,
+        &format!("`why` (all of it is in `{}`)", stderr.display()),
+    );
+    assert_eq!(fs::read_to_string(stderr).expect("a file"), "why\n");
+    let log = fs::read_to_string(files.join("sender/log"));
+    assert_eq!(log.expect("a file"), "left\n");
+}
+
+#[test]
+fn a_program_that_writes_nothing_leaves_no_directory() {
+    let script = Script::new("case $order in *'\"files\":\"'*) exit 3;; esac; exit 4");
+    let (order, files) = order_with(&script, &[("keep", OptionValue::Flag(true))]);
+    contains(
+        &failure(external().session(&order, trial_context().0)),
+        "exit code 3",
+    );
+    assert!(!files.exists());
+    let (order, _) = order_with(&script, &[]);
+    contains(
+        &failure(external().session(&order, trial_context().0)),
+        "exit code 4",
+    );
+}
+
+#[test]
+fn a_program_has_the_variables_of_its_option() {
+    let script = Script::new("echo \"$ONE, $TWO\" >&2; exit 3");
+    let text = |text: &str| OptionValue::Text(text.to_owned());
+    let variables = text("ONE=1 TWO='a b'");
+    let (order, _) = order_with(&script, &[("environment", variables)]);
+    contains(
+        &failure(external().session(&order, trial_context().0)),
+        "`1, a b`",
+    );
+    let (order, _) = order_with(&script, &[("environment", text("ONE"))]);
+    let error = external().session(&order, trial_context().0).err();
+    let error = error.expect("it is no variable");
+    assert!(error.hint().contains("`NAME=VALUE`"), "{error:?}");
 }
 
 #[test]
