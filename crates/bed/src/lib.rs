@@ -25,6 +25,7 @@ mod test_bed;
 
 pub use bed::{Bed, HOST_MONITOR};
 pub use clocks::{HostClocks, RemoteClock};
+pub use daemon_process::OnDaemonEnd;
 pub use error::BedError;
 pub use exit::Exit;
 pub use json_child::{ChildOutput, JsonChild, ProcessEnd};

@@ -270,13 +270,13 @@ impl Protocol {
                 let port = socket.local_addr()?.port();
                 let arrived = Arc::clone(arrived);
                 // It ends with the process.
-                thread::spawn(move || {
+                thread::Builder::new().spawn(move || {
                     let mut datagram = [0; 16];
                     while let Ok((length, from)) = socket.recv_from(&mut datagram) {
                         arrived.lock().insert(port);
                         let _ = socket.send_to(&datagram[..length], from);
                     }
-                });
+                })?;
                 Ok((port, None))
             }
         }

@@ -11,6 +11,7 @@ use regatta_stats::clocks::OffsetReading;
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
     clocks::HostClocks,
+    daemon_process::OnDaemonEnd,
     error::BedError,
     launch::Launched,
 };
@@ -116,6 +117,10 @@ pub trait TestBed {
     fn restore(&mut self, _stop: &StopRequest) -> Result<bool, BedError> {
         Ok(false)
     }
+    /// Has the stop end a path check under way, and all further ones; the path is of no use then.
+    fn stop_checks_with(&mut self, _stop: &StopRequest) {}
+    /// Has another thread call a function when a path daemon ends.
+    fn on_daemon_end(&mut self, _call: OnDaemonEnd) {}
     /// Measures the path under a condition, which it sets with a seed of its own and leaves set:
     /// set the condition again before a trial. Nothing else may use the path meanwhile.
     ///

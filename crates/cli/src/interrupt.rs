@@ -14,6 +14,9 @@ use crate::{exit::Code, output};
 /// terminal and from the program that started this process.
 const SAME_REQUEST: Duration = Duration::from_millis(300);
 
+/// Number that shells add to the signal that ended a program, for its exit status.
+const BY_SIGNAL: i32 = 128;
+
 /// Returns those of the signals that this process was not started to ignore, as `nohup` and `trap
 /// '' INT` start it. A signal that is ignored and blocked would be queued, and received by
 /// `sigwait`.
@@ -63,7 +66,12 @@ impl Held {
     /// # Errors
     /// An error of the system.
     pub fn new() -> nix::Result<Self> {
-        let set = not_ignored(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]);
+        let set = not_ignored(&[
+            Signal::SIGINT,
+            Signal::SIGTERM,
+            Signal::SIGHUP,
+            Signal::SIGQUIT,
+        ]);
         set.thread_block()?;
         Ok(Self(set))
     }
@@ -81,8 +89,8 @@ impl Held {
         self.end_with(message, move || stopper.stop(), at_once)
     }
 
-    /// Waits for a signal in a thread; then prints `message` and calls `stop`. A second signal ends
-    /// the process, after `at_once`, which prints where the results are.
+    /// Waits for a signal in a thread; then prints `message` and calls `stop`. A second signal, or
+    /// SIGQUIT, ends the process, after `at_once`, which prints where the results are.
     ///
     /// # Errors
     /// No thread can be started.
@@ -95,19 +103,26 @@ impl Held {
         std::thread::Builder::new()
             .name("signals".to_owned())
             .spawn(move || {
-                if self.0.wait().is_err() {
-                    return;
-                }
-                let stopped = Instant::now();
-                output::err(message);
-                stop();
+                let mut stop = Some(stop);
+                let mut stopped = Instant::now();
                 while let Ok(signal) = self.0.wait() {
-                    if is_second(signal, stopped.elapsed()) {
-                        at_once();
-                        // Agents and path daemon end with this process; the results file is whole
-                        // after every trial.
-                        std::process::exit(u8::from(Code::Failed).into());
-                    }
+                    let code = match stop.take() {
+                        _ if signal == Signal::SIGQUIT => BY_SIGNAL + signal as i32,
+                        Some(stop) => {
+                            stopped = Instant::now();
+                            output::err(message);
+                            stop();
+                            continue;
+                        }
+                        None if is_second(signal, stopped.elapsed()) => {
+                            u8::from(Code::Failed).into()
+                        }
+                        None => continue,
+                    };
+                    at_once();
+                    // Agents and path daemon end with this process; the results file is whole after
+                    // every trial. The terminal is restored, as it is not by the default of SIGQUIT.
+                    std::process::exit(code);
                 }
             })?;
         Ok(())

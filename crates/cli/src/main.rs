@@ -1,5 +1,6 @@
 //! The `regatta` binary: arguments, listeners, exit codes.
 
+mod allocator;
 mod args;
 mod commands;
 mod config;
@@ -19,7 +20,7 @@ mod provenance;
 mod study;
 mod text_file;
 
-use std::{ffi::OsStr, process::ExitCode};
+use std::{ffi::OsStr, fs::File, process::ExitCode};
 
 use args::Command;
 use clap::Parser;
@@ -28,6 +29,7 @@ use commands::{
     monitor, path, plan, report, run, server, wdt,
 };
 use exit::{Code, Failure, OrFailure as _};
+use nix::libc;
 use regatta_bed::{guest, port_probe, program, session};
 use regatta_path_daemon as path_daemon;
 use regatta_report::language;
@@ -41,6 +43,15 @@ fn main() -> ExitCode {
     // second thread, so they are distinguished before anything else happens.
     if let Some(process) = std::env::args_os().nth(1).as_deref().and_then(hidden) {
         return process();
+    }
+    // Random numbers may need a file, and panic without one.
+    if let Err(error) = File::open("/dev/null")
+        && error.raw_os_error() == Some(libc::EMFILE)
+    {
+        return failed(
+            &Failure::failed(error).context("no file can be opened"),
+            false,
+        );
     }
     let arguments = match config::with_defaults(std::env::args_os().collect()) {
         Ok(arguments) => arguments,

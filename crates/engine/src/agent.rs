@@ -25,6 +25,8 @@ pub(crate) enum Signal {
         generation: u32,
         output: ChildOutput<FromAgent>,
     },
+    /// A path daemon has ended.
+    PathEnded,
     /// The run is to stop.
     Stop,
 }
@@ -103,6 +105,8 @@ impl Agent {
                     };
                     (index, starting[index].receive_hello(output))
                 }
+                // What needs the path finds it.
+                Ok(Signal::PathEnded) => continue,
                 Ok(Signal::Stop) => {
                     until = Instant::now();
                     continue;

@@ -27,7 +27,7 @@ pub use error::LiveError;
 pub use model::{Activity, LiveCell, LiveRun, LiveTrial, RunStatus, ShardCounts};
 pub use run_estimate::{RunEstimate, coarse_duration};
 pub use shared::Load;
-pub use socket::SOCKET_NAME;
+pub use socket::{MAX_CLIENTS, SOCKET_NAME};
 pub use state_builder::StateBuilder;
 pub use terminal::restore as restore_terminal;
 pub use view_server::{Attached, LiveListener, PollState, ViewServer, Views};

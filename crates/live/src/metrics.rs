@@ -3,10 +3,11 @@
 //! Units are Prometheus's base units. An unknown value has no sample. A trial's number is no label, so that the number of
 //! series is that of the study's cells.
 
-use std::{collections::BTreeMap, fmt::Write as _, io, path::Path};
+use std::{collections::BTreeMap, fmt::Write as _, path::Path};
 
 use hyper::{StatusCode, header};
 use regatta_model::Unit;
+use regatta_results::replace_unflushed;
 
 use crate::{
     error::LiveError,
@@ -52,7 +53,7 @@ pub fn answer(shared: &Shared, request: &Request) -> Response {
 /// # Errors
 /// [`LiveError::Textfile`].
 pub fn check_textfile(path: &Path) -> Result<(), LiveError> {
-    replace(path, "").map_err(|source| LiveError::Textfile {
+    replace_unflushed(path, b"").map_err(|source| LiveError::Textfile {
         path: path.to_owned(),
         source,
     })
@@ -60,19 +61,7 @@ pub fn check_textfile(path: &Path) -> Result<(), LiveError> {
 
 /// Writes the text file. A failure, such as of a full disk, leaves the file as it was and does not concern the run.
 pub fn write_textfile(path: &Path, run: &LiveRun) {
-    let _ = replace(path, &render(run, Format::Text));
-}
-
-/// Writes a temporary file and renames it to `path`, so that a reader sees the old content or the new one. It is not
-/// flushed to the disk.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let mut temporary = path.as_os_str().to_owned();
-    temporary.push(format!(".{}", std::process::id()));
-    std::fs::write(&temporary, text)
-        .and_then(|()| std::fs::rename(&temporary, path))
-        .inspect_err(|_| {
-            let _ = std::fs::remove_file(&temporary);
-        })
+    let _ = replace_unflushed(path, render(run, Format::Text).as_bytes());
 }
 
 /// Returns the unit with which the name of a family ends; empty without one.

@@ -1,17 +1,24 @@
 //! The Unix socket of a run, on which other processes get its state as lines of JSON.
 
 use std::{
-    fs::File,
+    fs::OpenOptions,
     io,
     os::{
         fd::AsRawFd,
-        unix::net::{UnixListener, UnixStream},
+        unix::{
+            fs::OpenOptionsExt as _,
+            net::{UnixListener, UnixStream},
+        },
     },
     path::{Path, PathBuf},
     sync::Arc,
     task::Context,
 };
 
+use nix::{
+    libc,
+    sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket},
+};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 
 use crate::{
@@ -27,7 +34,7 @@ pub const SOCKET_NAME: &str = "live.sock";
 const NEW_SOCKET_NAME: &str = "live.sock.new";
 
 /// Largest number of processes that are served at once.
-const MAX_CLIENTS: usize = 16;
+pub const MAX_CLIENTS: usize = 16;
 
 /// Calls a function with a path of a socket that is short enough for its address, whatever the directory's is.
 fn with_short_path<T>(
@@ -35,7 +42,11 @@ fn with_short_path<T>(
     name: &str,
     call: impl FnOnce(&Path) -> io::Result<T>,
 ) -> io::Result<T> {
-    let opened = File::open(dir)?;
+    // Nothing else is waited for, such as the other end of a pipe.
+    let opened = OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_DIRECTORY)
+        .open(dir)?;
     let fd = opened.as_raw_fd();
     call(&PathBuf::from(format!("/proc/self/fd/{fd}/{name}")))
 }
@@ -103,14 +114,17 @@ async fn write_state(mut stream: tokio::net::UnixStream, shared: &Shared) -> io:
 pub struct RunClient(Lines<BufReader<tokio::net::UnixStream>>);
 
 impl RunClient {
-    /// Connects to the run in a directory.
+    /// Connects to the run in a directory, without waiting for a process that does not accept.
     ///
     /// # Errors
-    /// Those of the system; `NotFound` or `ConnectionRefused` where no run listens.
+    /// Those of the system; `NotFound` or `ConnectionRefused` where no run listens, `WouldBlock` where too many wait.
     pub fn connect(dir: &Path) -> io::Result<UnixStream> {
-        let stream = with_short_path(dir, SOCKET_NAME, |short| UnixStream::connect(short))?;
-        stream.set_nonblocking(true)?;
-        Ok(stream)
+        let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+        let stream = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+        with_short_path(dir, SOCKET_NAME, |short| {
+            connect(stream.as_raw_fd(), &UnixAddr::new(short)?).map_err(io::Error::from)
+        })?;
+        Ok(stream.into())
     }
 
     /// Reads from a connection. To be called within the executor.

@@ -9,6 +9,7 @@ use std::{
 };
 
 use nix::sched::{CloneFlags, setns, unshare};
+use regatta_forwarder::ForwarderError;
 use regatta_model::HostTuning;
 
 use super::error::DaemonError;
@@ -106,7 +107,11 @@ impl Namespace {
             Ok(())
         };
         // The namespace is of the thread that enters it.
-        thread::scope(|scope| scope.spawn(set).join()).expect("it does not panic")
+        thread::scope(|scope| {
+            let thread = thread::Builder::new().spawn_scoped(scope, set);
+            let set = thread.map_err(ForwarderError::Thread)?.join();
+            set.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     }
 
     /// Returns the file that holds the namespace.

@@ -186,11 +186,12 @@ fn digits(value: f64) -> String {
     rounded.to_string()
 }
 
-/// Quotes a text where CSV needs it.
+/// Formats a text as a cell that no spreadsheet takes for a formula, with quotes where CSV needs them.
 fn csv_text(text: &str) -> String {
+    let text = regatta_results::cell(text.to_owned());
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
+        false => text,
     }
 }
 

@@ -2,7 +2,8 @@
 
 /// Formats a text as a cell that no spreadsheet takes for a formula: with `'` before a text that
 /// begins like one, unless it is a number.
-pub(crate) fn cell(text: String) -> String {
+#[must_use]
+pub fn cell(text: String) -> String {
     if is_like_a_formula(&text) {
         format!("'{text}")
     } else {

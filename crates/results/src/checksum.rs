@@ -1,6 +1,6 @@
 //! Checksums of stored records, which detect a changed bit that leaves the file a sound database.
 
-use std::{cmp::Ordering, ops::Range};
+use std::{cmp::Ordering, collections::HashMap, ops::Range};
 
 use crc32fast::Hasher;
 use rusqlite::{
@@ -8,6 +8,8 @@ use rusqlite::{
 };
 
 use crate::{
+    ResultsError,
+    run_file::RunFile,
     schema::{
         FactTable, HistogramTable, HostFactTable, HostSampleNamesTable, HostSamplesTable,
         MetricTable, ParameterTable, PartFactTable, PartTable, PartTrialTable, PathCheckTable,
@@ -110,12 +112,17 @@ kinds! {
 
 impl Kind {
     /// Stores the checksum of the record with this key, whose rows must all be stored.
-    pub(crate) fn seal(&self, connection: &Connection, key: i64) -> rusqlite::Result<()> {
+    pub(crate) fn seal(&self, connection: &Connection, key: i64) -> rusqlite::Result<Sealed> {
         let checksum = self.checksum(connection, key)?;
         let (table, name) = (self.table.name, self.table.key);
         let update = format!("UPDATE {table} SET checksum = ?2 WHERE {name} = ?1");
         let mut update = connection.prepare_cached(&update)?;
-        update.execute((key, checksum)).map(|_| ())
+        update.execute((key, checksum))?;
+        Ok(Sealed {
+            table,
+            key,
+            checksum,
+        })
     }
 
     /// Stores the checksums of all records of this kind, as they are now.
@@ -126,7 +133,7 @@ impl Kind {
             .query_map([], |row| row.get(key))?
             .collect::<Result<_, _>>()?;
         keys.into_iter()
-            .try_for_each(|key| self.seal(connection, key))
+            .try_for_each(|key| self.seal(connection, key).map(drop))
     }
 
     /// Returns the key of the first record that differs from its checksum, or has none.
@@ -178,7 +185,24 @@ impl Kind {
         Ok(None)
     }
 
-    fn checksum(&self, connection: &Connection, key: i64) -> rusqlite::Result<i64> {
+    /// Whether the records of this kind are rows of this table.
+    pub(crate) fn has_table(&self, table: &str) -> bool {
+        self.table.name == table
+    }
+
+    /// Returns the stored checksums of all records of this kind, by their keys.
+    pub(crate) fn checksums(&self, file: &RunFile) -> Result<HashMap<i64, u32>, ResultsError> {
+        let (table, key, which) = (self.table.name, self.table.key, self.which);
+        let query = format!("SELECT {key}, checksum FROM {table} WHERE {which}");
+        let mut checksums = HashMap::new();
+        file.each(&query, [], |row| {
+            checksums.insert(row.get(0)?, row.get(1)?);
+            Ok(())
+        })?;
+        Ok(checksums)
+    }
+
+    fn checksum(&self, connection: &Connection, key: i64) -> rusqlite::Result<u32> {
         let (table, of) = (self.table.name, self.table.key);
         let columns = names(&self.table.columns());
         let mut hasher = Hasher::new();
@@ -192,8 +216,17 @@ impl Kind {
                 add_row(&mut hasher, number, row, 0..columns)?;
             }
         }
-        Ok(i64::from(hasher.finalize()))
+        Ok(hasher.finalize())
     }
+}
+
+/// Record whose checksum has been stored.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sealed {
+    /// Name of the table of the record.
+    pub(crate) table: &'static str,
+    pub(crate) key: i64,
+    pub(crate) checksum: u32,
 }
 
 /// Position of the record's key in the rows of [`Rows::of_all`].

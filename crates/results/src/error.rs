@@ -89,6 +89,16 @@ pub enum ResultsError {
         /// Description of the damage.
         what: String,
     },
+    /// Results file that lacks records which a run had committed.
+    #[error("{}", reason::damaged_results(&path.display().to_string(), .what))]
+    Incomplete {
+        /// Path of the results file.
+        path: PathBuf,
+        /// Path of the list of the records.
+        list: PathBuf,
+        /// Description of what is missing.
+        what: String,
+    },
     /// Run that another process writes.
     #[error("another process is writing the run in `{}`", dir.display())]
     InUse {
@@ -248,7 +258,9 @@ impl ResultsError {
                 found,
                 writer,
             } => other_version(path, *found, writer.as_deref()).into(),
-            Self::Damaged { path, what } => reason::damaged_results(&shown(path), what).into(),
+            Self::Damaged { path, what } | Self::Incomplete { path, what, .. } => {
+                reason::damaged_results(&shown(path), what).into()
+            }
             _ => return reasons(self),
         }]
     }
@@ -293,6 +305,13 @@ impl ResultsError {
             Self::Damaged { path, .. } => {
                 let path = quoted(path);
                 format!("nothing was changed; copy the file and try `sqlite3 {path} .recover`")
+            }
+            Self::Incomplete { path, list, .. } => {
+                let (dir, list) = (quoted(parent(path)), quoted(list));
+                format!(
+                    "nothing was changed; put the log that belongs to it beside it again, or, to use what is left, run \
+                     `rm {list}`, after which `regatta resume {dir}` runs the missing trials"
+                )
             }
             Self::InUse { dir } => {
                 format!("wait for it; `regatta report {}` works meanwhile", quoted(dir))

@@ -10,7 +10,8 @@ use regatta_model::{HostSample, HostSamples, table::Phrases};
 use rusqlite::{OptionalExtension as _, Transaction};
 
 use crate::{
-    ResultsError, checksum,
+    ResultsError,
+    checksum::{self, Sealed},
     insert::signed,
     run_file::RunFile,
     schema::{
@@ -23,12 +24,15 @@ use crate::{
 /// more was not written by Regatta.
 const MAX_BYTES: usize = 1 << 30;
 
-/// Stores samples as one row. Samples with another number of values than names are left out.
-pub(crate) fn insert(transaction: &Transaction<'_>, batch: &HostSamples) -> rusqlite::Result<()> {
+/// Stores samples as one row; `None` if there are none. Samples with another number of values than names are left out.
+pub(crate) fn insert(
+    transaction: &Transaction<'_>,
+    batch: &HostSamples,
+) -> rusqlite::Result<Option<Sealed>> {
     let complete = |sample: &&HostSample| sample.values.len() == batch.names.len();
     let samples: Vec<&HostSample> = batch.samples.iter().filter(complete).collect();
     if samples.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let names = names_id(transaction, &batch.names)?;
     let times = |time: fn(&HostSample) -> i64| -> Vec<u8> {
@@ -47,7 +51,7 @@ pub(crate) fn insert(transaction: &Transaction<'_>, batch: &HostSamples) -> rusq
         value_zlib: &values,
     };
     let id = write_row::insert::<HostSamplesTable>(transaction, &(RowNumber::NEXT, row))?;
-    checksum::HOST_SAMPLES.seal(transaction, id)
+    checksum::HOST_SAMPLES.seal(transaction, id).map(Some)
 }
 
 /// Returns the row of a list of names, which is stored with its first samples.

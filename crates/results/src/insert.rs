@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, Transaction, TransactionBehavio
 use crate::{
     ResultsError, RunState,
     busy::wait_for_locks,
-    checksum,
+    checksum::{self, Sealed},
     explain::{explain, explain_io},
     schema::{
         self, CheckNumber, FactRow, FactTable, HistogramTable, HostFactRow, HostFactTable, HostRow,
@@ -40,6 +40,8 @@ pub fn begin(path: &Path, header: &RunHeader) -> Result<Connection, ResultsError
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         create_tables(&transaction, header, &study)?;
         transaction.commit()?;
+        // The file knows its run whatever becomes of the log.
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
         Ok(connection)
     };
     begun().map_err(|e| explain(e, "create", path))
@@ -98,7 +100,7 @@ fn create_tables(
         insert_part(transaction, 1, &header.part, of_run)?;
         checksum::PART.seal(transaction, 1)?;
     }
-    checksum::RUN.seal(transaction, RUN)
+    checksum::RUN.seal(transaction, RUN).map(drop)
 }
 
 /// Number of the only row of `run`.
@@ -115,7 +117,7 @@ pub fn set_state(transaction: &Transaction<'_>, state: &RunState) -> rusqlite::R
     };
     let update = "UPDATE run SET state = ?1, state_reason = ?2";
     transaction.execute(update, params![state.name(), reason])?;
-    checksum::RUN.seal(transaction, RUN)
+    checksum::RUN.seal(transaction, RUN).map(drop)
 }
 
 /// Stores the values of the sweeps for each entry that they made.
@@ -185,7 +187,10 @@ fn define_metrics(transaction: &Transaction<'_>) -> rusqlite::Result<()> {
     Ok(())
 }
 
-pub fn insert_trial(transaction: &Transaction<'_>, trial: &TrialRecord) -> rusqlite::Result<()> {
+pub fn insert_trial(
+    transaction: &Transaction<'_>,
+    trial: &TrialRecord,
+) -> rusqlite::Result<Sealed> {
     insert::<TrialTable>(transaction, trial)?;
     let of = OfTrial { trial: trial.index };
     for (position, reason) in (0..).zip(&trial.reasons) {
@@ -257,7 +262,10 @@ pub fn insert_warning(
     insert::<WarningTable>(transaction, &(RowNumber::NEXT, row))
 }
 
-pub fn insert_path_check(transaction: &Transaction<'_>, check: &PathCheck) -> rusqlite::Result<()> {
+pub fn insert_path_check(
+    transaction: &Transaction<'_>,
+    check: &PathCheck,
+) -> rusqlite::Result<Sealed> {
     let row = (CheckNumber { id: None }, check.clone());
     let path_check = insert::<PathCheckTable>(transaction, &row)?;
     for (position, quantity) in (0..).zip(&check.quantities) {

@@ -13,6 +13,7 @@
 mod busy;
 mod cell;
 mod checksum;
+mod commits;
 mod digest;
 mod error;
 mod explain;
@@ -36,12 +37,15 @@ mod write_row;
 use regatta_model::Text;
 
 pub use busy::{LOCK_LIMIT, on_locked};
+pub use cell::cell;
 pub use error::{Displaced, ResultsError, SqliteError, export_hint};
 pub use open::has_log;
 pub use reader::Reader;
-pub use replace::replace;
+pub use replace::{replace, replace_private, replace_unflushed};
 pub use run_file::RunFile;
-pub use store::{RunLock, Store, checkpoint, is_being_written, is_locked, leftover, state_now};
+pub use store::{
+    RunLock, Store, checkpoint, is_being_written, is_locked, leftover, open_directory, state_now,
+};
 
 /// Name of the results file in a result directory.
 pub const FILE_NAME: &str = "results.sqlite";

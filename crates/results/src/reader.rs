@@ -6,11 +6,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use regatta_process::TemporaryDirectory;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use tempfile::TempDir;
 
 use crate::{
-    FILE_NAME, ResultsError,
+    FILE_NAME, ResultsError, commits,
     explain::explain,
     open::{beside, connect, examine, has_log},
     run_file::RunFile,
@@ -21,7 +21,7 @@ use crate::{
 pub struct Reader {
     file: RunFile,
     /// Directory of a copy of the file, if it could not be read in place; removed with the reader.
-    copy: Option<TempDir>,
+    copy: Option<TemporaryDirectory>,
 }
 
 impl Reader {
@@ -32,10 +32,15 @@ impl Reader {
     ///
     /// # Errors
     /// [`ResultsError::Missing`], [`ResultsError::Empty`], [`ResultsError::NotResults`],
-    /// [`ResultsError::OtherVersion`], [`ResultsError::Damaged`], or an error of the system.
+    /// [`ResultsError::OtherVersion`], [`ResultsError::Damaged`], [`ResultsError::Incomplete`], or an error of the
+    /// system.
     pub fn open(dir_or_file: &Path) -> Result<Self, ResultsError> {
-        let reader = Self::unexamined(dir_or_file)?;
+        let path = results_file(dir_or_file);
+        // Before the snapshot, which has then all that the list names.
+        let committed = commits::read(&path)?;
+        let reader = Self::of_file(path)?;
         examine(&reader)?;
+        commits::check(&reader, &committed)?;
         Ok(reader)
     }
 
@@ -44,10 +49,10 @@ impl Reader {
     /// # Errors
     /// As [`Reader::open`], as far as they show without that check.
     pub fn unexamined(dir_or_file: &Path) -> Result<Self, ResultsError> {
-        let path = match dir_or_file.is_dir() {
-            true => dir_or_file.join(FILE_NAME),
-            false => dir_or_file.to_owned(),
-        };
+        Self::of_file(results_file(dir_or_file))
+    }
+
+    fn of_file(path: PathBuf) -> Result<Self, ResultsError> {
         let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         if let Err(error) = snapshot(&connection) {
             return match error.sqlite_error_code() {
@@ -72,7 +77,7 @@ impl Reader {
             path: path.clone(),
             source,
         };
-        let dir = TempDir::with_prefix("regatta-results-").map_err(&fail)?;
+        let dir = TemporaryDirectory::new("regatta-results-").map_err(&fail)?;
         let copy = dir.path().join(FILE_NAME);
         fs::copy(&path, &copy).map_err(&fail)?;
         if has_log(&path) {
@@ -116,6 +121,14 @@ impl Deref for Reader {
 
     fn deref(&self) -> &RunFile {
         &self.file
+    }
+}
+
+/// Returns the path of the results file in a directory, or of this file itself.
+fn results_file(dir_or_file: &Path) -> PathBuf {
+    match dir_or_file.is_dir() {
+        true => dir_or_file.join(FILE_NAME),
+        false => dir_or_file.to_owned(),
     }
 }
 

@@ -4,16 +4,21 @@ use std::{
     fs::{self, File, TryLockError},
     io,
     ops::Deref,
+    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
+use nix::fcntl::OFlag;
 use regatta_model::{
     HostSamples, Measurements, PathCheck, RunHeader, Series, TrialRecord, Warning, reason,
 };
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use crate::{
-    FILE_NAME, ResultsError, RunState, checksum, digest,
+    FILE_NAME, ResultsError, RunState,
+    checksum::{self, Sealed},
+    commits::{self, CommitList},
+    digest,
     explain::{explain, explain_io},
     exports, host_samples,
     hosts_csv::HOSTS_FILE_NAME,
@@ -35,6 +40,7 @@ pub struct Store {
     identity: FileIdentity,
     /// Number of trials stored so far.
     stored: usize,
+    commits: CommitList,
     /// The result directory, locked (`flock`). The directory rather than the file, because closing
     /// any descriptor of the file would drop the locks that SQLite holds on it in this process.
     _lock: File,
@@ -72,18 +78,20 @@ impl Store {
         let begun = insert::begin(&path, header).and_then(|connection| {
             // The name of a new file is as much to be kept as what is in it.
             lock.sync_all().map_err(|e| explain_io(e, "write", dir))?;
-            Ok((connection, FileIdentity::of(&path)?))
+            let commits = open_commits(&path, &header.run_id, true)?;
+            Ok((connection, FileIdentity::of(&path)?, commits))
         });
-        let (connection, identity) = begun.inspect_err(|_| {
-            for leftover in [path.clone(), beside(&path, "-wal"), beside(&path, "-shm")] {
+        let (connection, identity, commits) = begun.inspect_err(|_| {
+            for suffix in ["", "-wal", "-shm", commits::SUFFIX] {
                 // What cannot be removed was never there, or the error at hand says why.
-                let _ = fs::remove_file(leftover);
+                let _ = fs::remove_file(beside(&path, suffix));
             }
         })?;
         Ok(Self {
             file: RunFile { connection, path },
             identity,
             stored: 0,
+            commits,
             _lock: lock,
         })
     }
@@ -101,6 +109,10 @@ impl Store {
     fn checkpoint(&self) -> bool {
         let is_single_file =
             self.identity.is_at(&self.path) && checkpoint_file(&self.connection, &self.path);
+        if is_single_file {
+            // One that is left is of this file, and correct.
+            let _ = commits::remove(&self.path);
+        }
         if is_single_file && self.part().is_ok_and(|it| it.shard.is_some()) {
             // Without it the file is as good, and the merge checks the records alone.
             let _ = digest::write(&self.path);
@@ -136,7 +148,7 @@ impl Store {
         if duplicate.map_err(|e| explain(e, "read", &self.path).with_stored_trials(self.stored))? {
             return Err(ResultsError::DuplicateTrial { index: trial.index });
         }
-        self.write(|transaction| insert::insert_trial(transaction, trial))?;
+        self.write(|transaction| Ok(vec![insert::insert_trial(transaction, trial)?]))?;
         self.stored += 1;
         Ok(())
     }
@@ -146,7 +158,7 @@ impl Store {
     /// # Errors
     /// [`ResultsError::DiskFull`], or an error of SQLite.
     pub fn add_path_check(&mut self, check: &PathCheck) -> Result<(), ResultsError> {
-        self.write(|transaction| insert::insert_path_check(transaction, check))
+        self.write(|transaction| Ok(vec![insert::insert_path_check(transaction, check)?]))
     }
 
     /// Stores a warning about the whole run.
@@ -156,7 +168,7 @@ impl Store {
     pub fn add_warning(&mut self, warning: &Warning) -> Result<(), ResultsError> {
         self.write(|transaction| {
             let number = insert::insert_warning(transaction, None, warning)?;
-            checksum::WARNING.seal(transaction, number)
+            Ok(vec![checksum::WARNING.seal(transaction, number)?])
         })
     }
 
@@ -167,8 +179,9 @@ impl Store {
     /// have.
     pub fn add_host_samples(&mut self, batches: &[HostSamples]) -> Result<(), ResultsError> {
         self.write(|transaction| {
-            let mut batches = batches.iter();
-            batches.try_for_each(|batch| host_samples::insert(transaction, batch))
+            let stored = batches.iter();
+            let stored = stored.map(|batch| host_samples::insert(transaction, batch));
+            stored.filter_map(Result::transpose).collect()
         })
     }
 
@@ -177,14 +190,14 @@ impl Store {
     /// # Errors
     /// [`ResultsError::DiskFull`], or an error of SQLite.
     pub fn set_state(&mut self, state: &RunState) -> Result<(), ResultsError> {
-        self.write(|transaction| insert::set_state(transaction, state))
+        self.write(|transaction| insert::set_state(transaction, state).map(|()| Vec::new()))
     }
 
-    /// Runs `change` in a transaction of its own, if the file is still where it was created: data
-    /// written to a deleted file would be lost when the process ends.
+    /// Runs `change`, which returns the records that it stored, in a transaction of its own, if the file is still where it was
+    /// created: data written to a deleted file would be lost when the process ends.
     fn write(
         &mut self,
-        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<()>,
+        change: impl FnOnce(&Transaction<'_>) -> rusqlite::Result<Vec<Sealed>>,
     ) -> Result<(), ResultsError> {
         let RunFile { connection, path } = &mut self.file;
         if !self.identity.is_at(path) {
@@ -195,10 +208,13 @@ impl Store {
         }
         let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate);
         let written = transaction.and_then(|transaction| {
-            change(&transaction)?;
-            transaction.commit()
+            let records = change(&transaction)?;
+            transaction.commit().map(|()| records)
         });
-        written.map_err(|e| explain(e, "write", path).with_stored_trials(self.stored))
+        let records =
+            written.map_err(|e| explain(e, "write", path).with_stored_trials(self.stored))?;
+        self.commits.add(&records);
+        Ok(())
     }
 }
 
@@ -222,6 +238,7 @@ impl Drop for Store {
 pub struct RunLock {
     reader: crate::Reader,
     dir: PathBuf,
+    run_id: String,
     stored: usize,
     lock: File,
 }
@@ -240,9 +257,11 @@ impl RunLock {
         let lock = lock(dir)?;
         let reader = crate::Reader::open(&path)?;
         let stored = reader.trial_indices()?.len();
+        let run_id = reader.one("SELECT run_id FROM run")?;
         Ok(Self {
             reader,
             dir: dir.to_owned(),
+            run_id,
             stored,
             lock,
         })
@@ -262,6 +281,7 @@ impl RunLock {
         let Self {
             reader,
             dir,
+            run_id,
             stored,
             lock,
         } = self;
@@ -274,6 +294,7 @@ impl RunLock {
             .map_err(|e| explain(e, "open", &path).with_stored_trials(stored))?;
         Ok(Store {
             identity: FileIdentity::of(&path)?,
+            commits: open_commits(&path, &run_id, false)?,
             file: RunFile { connection, path },
             stored,
             _lock: lock,
@@ -314,7 +335,16 @@ fn checkpoint_file(connection: &Connection, path: &Path) -> bool {
 /// system without locks.
 #[must_use]
 pub fn is_being_written(dir: &Path) -> Option<bool> {
-    is_locked(&File::open(dir).ok()?)
+    is_locked(&open_directory(dir).ok()?)
+}
+
+/// Opens a directory, and nothing else that has its path.
+///
+/// # Errors
+/// The error of `open`.
+pub fn open_directory(dir: &Path) -> io::Result<File> {
+    let flags = OFlag::O_DIRECTORY.bits();
+    File::options().read(true).custom_flags(flags).open(dir)
 }
 
 /// Whether a process is writing the run in a directory that is open, as [`is_being_written`].
@@ -349,6 +379,7 @@ pub fn leftover(dir: &Path) -> Option<String> {
         FILE_NAME,
         "results.sqlite-wal",
         "results.sqlite-journal",
+        "results.sqlite-commits",
         exports::TRIALS_FILE_NAME,
         exports::SERIES_FILE_NAME,
         HOSTS_FILE_NAME,
@@ -363,9 +394,15 @@ pub fn leftover(dir: &Path) -> Option<String> {
     .map(str::to_owned)
 }
 
+/// Opens the list of the records of a results file.
+fn open_commits(path: &Path, run_id: &str, is_new: bool) -> Result<CommitList, ResultsError> {
+    CommitList::open(path, run_id, is_new)
+        .map_err(|e| explain_io(e, "write", &beside(path, commits::SUFFIX)))
+}
+
 /// Locks the directory for this process.
 pub(crate) fn lock(dir: &Path) -> Result<File, ResultsError> {
-    let file = File::open(dir).map_err(|e| explain_io(e, "open", dir))?;
+    let file = open_directory(dir).map_err(|e| explain_io(e, "open", dir))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(ResultsError::InUse {

@@ -113,7 +113,7 @@ pub(crate) fn keep_phrase(connection: &Connection, text: &Text) -> rusqlite::Res
         content: phrase.clone(),
     };
     match insert_new::<PhraseTable>(connection, &(RowNumber::NEXT, row))? {
-        Some(number) => checksum::PHRASE.seal(connection, number),
+        Some(number) => checksum::PHRASE.seal(connection, number).map(drop),
         None => Ok(()),
     }
 }

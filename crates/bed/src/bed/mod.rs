@@ -12,10 +12,10 @@ use regatta_model::{
     Text, reason,
 };
 use regatta_path_daemon::{
-    ADDRESSES, USE_OTHER_EMULATOR, fingerprint,
+    ADDRESSES, USE_OTHER_EMULATOR, check, fingerprint,
     messages::{End, HostPlacement, PathCounters, PathForm, ToDaemon},
 };
-use regatta_process::StopRequest;
+use regatta_process::{OnStop, StopRequest};
 use regatta_stats::clocks::OffsetReading;
 use serde::de::DeserializeOwned;
 
@@ -23,7 +23,7 @@ use self::ends::StartingEnd;
 use crate::{
     capture::{CaptureOrder, CaptureSummary},
     clocks::HostClocks,
-    daemon_process::DaemonProcess,
+    daemon_process::{DaemonProcess, OnDaemonEnd},
     error::BedError,
     guest::PATH_WIRE,
     hosts::{self, HostEnd, Shaping},
@@ -42,7 +42,7 @@ pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time that writing the rest of a capture may take, on a slow disk.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Longest time that a path check may take on a path that holds no packet back; its own limits are well below.
+/// Longest time that a path check may take beside twice its estimate.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Hint for a condition that cannot be had between two machines.
@@ -67,6 +67,9 @@ pub struct Bed {
     /// Seed of path checks that the controller carries out.
     seed: u64,
     checks: u64,
+    /// Stop that ends path checks.
+    stop: StopRequest,
+    on_daemon_end: Option<OnDaemonEnd>,
     /// First check of a path that is used as it is, with which later ones are compared.
     pub(crate) first_check: Option<PathCheck>,
 }
@@ -221,6 +224,8 @@ impl Bed {
             remote: None,
             seed: fingerprint(run_id),
             checks: 0,
+            stop: StopRequest::default(),
+            on_daemon_end: None,
             first_check: None,
         }
     }
@@ -379,6 +384,9 @@ impl TestBed for Bed {
             let started = started.finish()?;
             self.hosts[index] = started.launcher;
             self.daemons[index] = started.daemon;
+            if let Some(call) = &self.on_daemon_end {
+                self.daemons[index].on_end(call.clone());
+            }
             restored = true;
         }
         Ok(restored)
@@ -438,7 +446,20 @@ impl TestBed for Bed {
         self.request(&ToDaemon::StopSampling, "stop sampling its queues")
     }
 
+    fn stop_checks_with(&mut self, stop: &StopRequest) {
+        self.stop = stop.clone();
+    }
+
+    fn on_daemon_end(&mut self, call: OnDaemonEnd) {
+        for daemon in &self.daemons {
+            daemon.on_end(call.clone());
+        }
+        self.on_daemon_end = Some(call);
+    }
+
     fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {
+        let interrupts = self.daemons.iter().map(DaemonProcess::interrupt);
+        let _stops: Vec<OnStop> = interrupts.map(|it| self.stop.calls(it)).collect();
         if self.has_two_daemons() {
             self.checks += 1;
             self.set_condition(condition, self.seed.wrapping_add(self.checks))?;
@@ -447,12 +468,10 @@ impl TestBed for Bed {
                 false => two_ends::check(self, condition),
             };
         }
-        // Round trips, and a train of packets in each direction.
-        let held_back = condition.longest_one_way_ever().saturating_mul(4);
-        let held_back = held_back.min(Condition::LONGEST_TIME);
+        let takes = check::longest(condition).saturating_mul(2);
         let condition = condition.clone();
         let request = ToDaemon::Check { condition };
-        self.request_one(&request, "check its path", CHECK_TIMEOUT + held_back)
+        self.request_one(&request, "check its path", CHECK_TIMEOUT + takes)
     }
 }
 

@@ -3,21 +3,24 @@
 //! Between the controller and the program there is a process of its own, the supervisor ([`main`]). It
 //! inherits the end of a control pipe: the controller writes signals for the program to it, and
 //! when the other end closes, however the controller ended, the supervisor ends the program and all of
-//! its descendants.
+//! its descendants. These have a process namespace, unless they have a terminal, so that the kernel kills them when the
+//! supervisor is killed.
 
 mod supervisor;
 
 use std::{
     ffi::{OsStr, OsString},
     io::{self, PipeWriter, Write},
-    os::fd::AsRawFd,
+    os::{fd::AsRawFd, unix::process::ExitStatusExt as _},
     process::{Child, ExitStatus, Stdio},
     time::Duration,
 };
 
 use nix::sys::signal::{SigSet, Signal};
 use regatta_model::shell::printable;
-use regatta_process::{Executable, Preparation, end_within};
+use regatta_process::{
+    Executable, PROGRAM_MARK, Preparation, end_within, kill_marked, program_mark,
+};
 
 pub use self::supervisor::main;
 use crate::error::BedError;
@@ -49,6 +52,8 @@ pub struct ProgramOrder {
 #[derive(Debug)]
 pub struct Program {
     supervisor: Child,
+    /// Mark of its processes.
+    mark: String,
     control: Option<PipeWriter>,
 }
 
@@ -75,6 +80,7 @@ pub(crate) fn start(
     };
     let (held, control) = io::pipe().map_err(failed)?;
     let number = held.as_raw_fd();
+    let mark = program_mark();
     let [input, output, errors] = order.streams;
     let mut process = executable.command();
     process
@@ -83,6 +89,7 @@ pub(crate) fn start(
         .arg(&order.program)
         .args(&order.arguments)
         .envs(order.environment)
+        .env(PROGRAM_MARK, &mark)
         .stdin(input)
         .stdout(output)
         .stderr(errors);
@@ -97,6 +104,7 @@ pub(crate) fn start(
     let supervisor = process.spawn().map_err(failed)?;
     Ok(Program {
         supervisor,
+        mark,
         control: Some(control),
     })
 }
@@ -131,7 +139,11 @@ impl Program {
     /// second.
     pub fn end(&mut self) {
         self.control = None;
-        end_within(&mut self.supervisor, EXIT_LIMIT);
+        let status = end_within(&mut self.supervisor, EXIT_LIMIT);
+        // A supervisor that was killed leaves what has no namespace that ends with it.
+        if status.is_none_or(|status| status.signal().is_some()) {
+            kill_marked(PROGRAM_MARK, &self.mark, 0);
+        }
     }
 }
 

@@ -4,8 +4,11 @@ use std::{
     env,
     ffi::OsString,
     fs::File,
-    io::{self, Read},
-    os::fd::{AsFd, FromRawFd, RawFd},
+    io::{self, IsTerminal as _, Read},
+    os::{
+        fd::{AsFd, FromRawFd, OwnedFd, RawFd},
+        unix::process::CommandExt as _,
+    },
     process::{Command, ExitCode},
     time::{Duration, Instant},
 };
@@ -13,6 +16,8 @@ use std::{
 use nix::{
     errno::Errno,
     fcntl::{FcntlArg, FdFlag, fcntl},
+    mount::{MsFlags, mount},
+    sched::{CloneFlags, unshare},
     sys::{
         signal::{SigSet, Signal, kill},
         signalfd::{SfdFlags, SignalFd},
@@ -21,7 +26,7 @@ use nix::{
     unistd::Pid,
 };
 
-use regatta_process::{Preparation, descendants, readable};
+use regatta_process::{NamespaceInit, Preparation, descendants, descriptor, readable};
 
 use super::{shown, terminal_signals};
 
@@ -78,6 +83,11 @@ fn keep(control: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Resu
     // What the program starts and leaves becomes this process's to wait for.
     regatta_process::become_subreaper()?;
 
+    // A shell hands a terminal over by numbers of process groups, of which a namespace hides those outside.
+    let init = match io::stdin().is_terminal() {
+        true => None,
+        false => NamespaceInit::new().ok(),
+    };
     let mut command = Command::new(&program);
     command.args(arguments);
     // Regatta ignores SIGXFSZ and blocks other signals; a program would inherit both.
@@ -87,6 +97,14 @@ fn keep(control: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Resu
         ..Preparation::default()
     }
     .apply(&mut command);
+    if init.is_some() {
+        let prepare = || {
+            mount_own_proc();
+            Ok(())
+        };
+        // SAFETY: between fork and exec this makes system calls alone.
+        unsafe { command.pre_exec(prepare) };
+    }
     let child = match command.spawn() {
         Ok(child) => Pid::from_raw(child.id().cast_signed()),
         Err(error) => {
@@ -110,7 +128,7 @@ fn keep(control: RawFd, program: OsString, arguments: Vec<OsString>) -> io::Resu
             break;
         }
     }
-    end_all(&ends, child, &mut code)?;
+    end_all(&ends, child, init, &mut code)?;
     Ok(code.unwrap_or(BY_SIGNAL + Signal::SIGKILL as u8))
 }
 
@@ -164,36 +182,78 @@ fn obey(control: &mut File, child: Pid) -> bool {
     }
 }
 
-/// Ends all processes that are left below this one.
-fn end_all(ends: &SignalFd, child: Pid, code: &mut Option<u8>) -> io::Result<()> {
+/// Ends all processes that are left below this one, and their namespace.
+fn end_all(
+    ends: &SignalFd,
+    child: Pid,
+    init: Option<NamespaceInit>,
+    code: &mut Option<u8>,
+) -> io::Result<()> {
     let this = Pid::this().as_raw();
-    let signal = |signal: Signal| {
-        for process in descendants(this) {
-            // It may have ended at this moment.
-            let _ = kill(Pid::from_raw(process), signal);
-        }
-    };
-    if !reap(child, code) {
-        return Ok(());
-    }
-    signal(Signal::SIGTERM);
-    // A stopped process receives no other signal.
-    signal(Signal::SIGCONT);
+    let first = init.as_ref().map(NamespaceInit::id);
     let begun = Instant::now();
+    let mut is_asked = false;
     while reap(child, code) {
+        let mut left = descendants(this);
+        left.retain(|process| Some(*process) != first);
         let elapsed = begun.elapsed();
-        if elapsed >= END_LIMIT {
+        if left.is_empty() || elapsed >= END_LIMIT {
             break;
         }
+        let signal = |signal: Signal| {
+            for process in &left {
+                // It may have ended at this moment.
+                let _ = kill(Pid::from_raw(*process), signal);
+            }
+        };
         let next = if elapsed < GRACE {
+            if !is_asked {
+                signal(Signal::SIGTERM);
+                // A stopped process receives no other signal.
+                signal(Signal::SIGCONT);
+                is_asked = true;
+            }
             GRACE
         } else {
             signal(Signal::SIGKILL);
             END_LIMIT
         };
-        // What one of them has started unseen meanwhile is found when that one has ended: it is then this process's
-        // child, as its orphans are.
-        wait(ends, None, Some(next - elapsed))?;
+        // What one of them has started unseen meanwhile is found when that one has ended.
+        wait_for_one(&left, ends, next - elapsed)?;
+    }
+    if let Some(init) = init {
+        init.kill();
+        // The kernel lets the namespace end after this process has reaped its own children in it.
+        while reap(child, code) && begun.elapsed() < END_LIMIT {
+            wait(ends, None, Some(END_LIMIT.saturating_sub(begun.elapsed())))?;
+        }
+        // Reaped already.
+        std::mem::forget(init);
     }
     Ok(())
+}
+
+/// Sleeps until one of `processes` that still runs has ended, or a child of this process, or the time is over.
+fn wait_for_one(processes: &[i32], ends: &SignalFd, within: Duration) -> io::Result<()> {
+    let descriptors = processes
+        .iter()
+        .filter_map(|it| descriptor(it.cast_unsigned()));
+    let is_running =
+        |process: &OwnedFd| !readable(&[process.as_fd()], Some(Duration::ZERO)).unwrap_or(true);
+    let running: Vec<OwnedFd> = descriptors.filter(is_running).collect();
+    let mut files = vec![ends.as_fd()];
+    files.extend(running.iter().map(AsFd::as_fd));
+    readable(&files, Some(within))?;
+    while let Ok(Some(_)) = ends.read_signal() {}
+    Ok(())
+}
+
+/// Gives a program a `/proc` of its own namespace, with the numbers by which it can signal its processes. Where that is not
+/// allowed it has this process's.
+fn mount_own_proc() {
+    let flags = MsFlags::MS_REC | MsFlags::MS_SLAVE;
+    let none = None::<&str>;
+    let _ = unshare(CloneFlags::CLONE_NEWNS)
+        .and_then(|()| mount(none, "/", none, flags, none))
+        .and_then(|()| mount(Some("proc"), "/proc", Some("proc"), MsFlags::empty(), none));
 }

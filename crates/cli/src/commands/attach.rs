@@ -2,7 +2,6 @@
 
 use std::{
     ffi::OsStr,
-    fs::File,
     io::IsTerminal,
     os::fd::AsFd,
     path::{Path, PathBuf},
@@ -14,10 +13,12 @@ use std::{
 };
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
-use regatta_live::{Activity, Attached, LiveError, SOCKET_NAME, ViewServer, Views};
+use regatta_live::{Activity, Attached, LiveError, MAX_CLIENTS, SOCKET_NAME, ViewServer, Views};
 use regatta_model::{TrialRecord, shell::quoted};
 use regatta_process::readable;
-use regatta_results::{Reader, ResultsError, RunState, is_being_written, is_locked, state_now};
+use regatta_results::{
+    Reader, ResultsError, RunState, is_being_written, is_locked, open_directory, state_now,
+};
 
 use super::cluster::{ShardedPlan, Watch};
 use crate::{
@@ -98,6 +99,15 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
         Some(RunState::Running) | None if is_detached.load(Ordering::Relaxed) => {
             "detached; the run goes on".to_owned()
         }
+        Some(RunState::Running) if is_being_written(dir) == Some(true) => {
+            let message = format!(
+                "the run goes on, and serves no further process: {MAX_CLIENTS} are attached to it"
+            );
+            let hint = format!(
+                "end one of the others, or see what the run has so far with `regatta report {quoted_dir}`"
+            );
+            return Err(Failure::message(message).hint(hint));
+        }
         Some(RunState::Running) | None => format!("the run's process has gone; {resume}"),
     });
     Ok(Code::Measured)
@@ -113,7 +123,7 @@ fn start_when_listening<T>(
     mut start: impl FnMut() -> Result<T, LiveError>,
 ) -> Result<T, LiveError> {
     let mut started = start();
-    let Ok(opened) = File::open(dir) else {
+    let Ok(opened) = open_directory(dir) else {
         return started;
     };
     let until = Instant::now() + within;
@@ -270,7 +280,7 @@ mod tests {
     fn a_run_that_has_just_begun_is_attached_to_when_it_listens() {
         let dir = tempfile::tempdir().expect("a directory");
         let dir = dir.path();
-        let writer = File::open(dir).expect("opened");
+        let writer = open_directory(dir).expect("opened");
         writer.lock().expect("locked");
         let watch = Some(watch_directory(dir).expect("a watch"));
         let mut attempts = 0;
@@ -292,7 +302,7 @@ mod tests {
     fn a_run_that_ends_or_does_not_answer_is_given_up() {
         let dir = tempfile::tempdir().expect("a directory");
         let dir = dir.path();
-        let writer = File::open(dir).expect("opened");
+        let writer = open_directory(dir).expect("opened");
         writer.lock().expect("locked");
         let watch = watch_directory(dir).expect("a watch");
         let silent =
@@ -319,7 +329,7 @@ mod tests {
     fn attempts_are_repeated_where_the_directory_cannot_be_watched() {
         let dir = tempfile::tempdir().expect("a directory");
         let dir = dir.path();
-        let writer = File::open(dir).expect("opened");
+        let writer = open_directory(dir).expect("opened");
         writer.lock().expect("locked");
         let mut attempts = 0;
         let started = start_when_listening(dir, None, NEVER, || {

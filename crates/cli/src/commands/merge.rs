@@ -1,10 +1,13 @@
 //! `regatta merge`: one run of the shards of a plan.
 
-use std::{collections::BTreeMap, fs, path::Path};
+use std::{collections::BTreeMap, convert::identity, fs, path::Path};
 
 use regatta_engine::Plan;
 use regatta_model::{Outcome, Shard, shell::quoted};
-use regatta_results::merge::{Merge, MergeError, Merged, Refused};
+use regatta_results::{
+    merge::{Merge, MergeError, Merged, Refused},
+    replace,
+};
 
 use super::{cluster::merged_run, run};
 use crate::{
@@ -105,7 +108,7 @@ fn report_missing(dir: &Path, merged: &Merged, shards: &[Shard]) -> Result<()> {
     let written = match lines.is_empty() {
         true if path.exists() => fs::remove_file(&path),
         true => Ok(()),
-        false => fs::write(&path, lines.join("\n") + "\n"),
+        false => replace(&path, identity, |out| writeln!(out, "{}", lines.join("\n"))),
     };
     written.cannot("write", &path)?;
     if merged.missing.is_empty() {

@@ -53,6 +53,7 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code> {
         .with_stop_rule(STOP_RULE);
     checks::stop_rule(&chosen.study)?;
     checks::period(&plan)?;
+    checks::path_checks(&chosen.study)?;
     let jobs = args.jobs.unwrap_or(1);
     refuse! {
         jobs > 1 && chosen.study.guest.clock != Clock::Virtual =>

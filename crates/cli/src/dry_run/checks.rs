@@ -5,8 +5,10 @@ use std::{collections::BTreeSet, time::Duration};
 use regatta_bed::guest::{self, Image, ImageError};
 use regatta_engine::Plan;
 use regatta_model::{
-    BedKind, Clock, GuestSetup, Study, Transport, Until, Workload, causes, units::format_duration,
+    BedKind, Clock, Condition, GuestSetup, Study, Transport, Until, Workload, causes,
+    units::format_duration,
 };
+use regatta_path_daemon::check::longest;
 use regatta_process::loads_modules;
 use regatta_telemetry::{congestion_controls, has_congestion_control};
 
@@ -34,6 +36,36 @@ pub fn period(plan: &Plan) -> Result<()> {
         ),
         "write a longer `every`, a shorter `deadline`, or fewer transports, conditions or workloads",
     ))
+}
+
+/// Longest check of a path in real time.
+const LONGEST_CHECK: Duration = Duration::from_secs(3600);
+
+/// Checks that the paths of a study can be checked before its trials.
+///
+/// # Errors
+/// For the first condition under which a check takes longer than an hour, in virtual time than 30 days.
+pub fn path_checks(study: &Study) -> Result<()> {
+    if study.path.emulator.is_absent() {
+        return Ok(());
+    }
+    let most = match study.guest.clock {
+        Clock::Virtual => Condition::LONGEST_TIME,
+        Clock::Real => LONGEST_CHECK,
+    };
+    for condition in &study.conditions {
+        let steps = condition.fixed_steps();
+        let steps = steps.iter().map(|(_, step)| longest(step));
+        let takes = steps.fold(Duration::ZERO, Duration::saturating_add);
+        let shown = [takes, most].map(|it| format_duration(Duration::from_secs(it.as_secs())));
+        refuse! {
+            takes > most =>
+                "the path of the condition `{}` cannot be checked in time: the packets of a check take {}, and {} are allowed",
+                condition.name, shown[0], shown[1];
+                "write a shorter delay or a higher rate, such as `--rtt 1s` or `--rate 1Mbit/s`";
+        }
+    }
+    Ok(())
 }
 
 /// Checks that the rule by which a study ends can end it.

@@ -3,16 +3,19 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File},
-    io::{self, Write as _},
+    io,
     os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
+use nix::fcntl::OFlag;
 use regatta_model::{
     directories,
     shell::quoted,
     study::{LOCAL, RemoteHost},
 };
+
+use regatta_results::replace_private;
 
 use crate::{
     exit::{Failure, OrFailure as _, Result, did_you_mean},
@@ -98,7 +101,12 @@ impl HostsFile {
     fn lock_and_read(&mut self) -> Result<File> {
         let directory = self.path.parent().unwrap_or(Path::new("."));
         let locked = fs::create_dir_all(directory).and_then(|()| {
-            let lock = File::create(self.path.with_extension("lock"))?;
+            let lock = File::options()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+                .open(self.path.with_extension("lock"))?;
             lock.lock().map(|()| lock)
         });
         let lock = locked.context(cannot_write(&self.path))?;
@@ -142,16 +150,9 @@ fn no_home(variable: &str) -> Failure {
 fn write_private(path: &Path, text: &str) -> Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     let written = fs::create_dir_all(directory).and_then(|()| {
-        let temporary = path.with_extension(format!("{}.part", std::process::id()));
-        let mut file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&temporary)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&temporary, path)
+        // The user's file may be kept elsewhere, with a link to it here.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        replace_private(&target, text.as_bytes())
     });
     written.context(cannot_write(path))
 }

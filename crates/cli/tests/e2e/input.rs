@@ -34,6 +34,27 @@ fn unknown_key_is_reported_with_the_nearest_one() {
     refused_at("rounds = 2", "ronds = 2", 3, &["`ronds`", "`rounds`"]);
 }
 
+/// A check that would take days, or send a packet every few minutes, is refused before it begins.
+#[track_caller]
+fn unchecked_path(options: &[&str]) {
+    let bench = Bench::new();
+    let done = bench.run(&[&["run", "--transport", "tcp", "--out", "out"], options].concat());
+    done.assert_code(2);
+    done.assert_stderr_contains("cannot be checked in time");
+    done.assert_stderr_contains("hint: write a shorter delay or a higher rate");
+    assert!(!bench.path("out").exists(), "nothing is begun");
+}
+
+#[test]
+fn a_path_of_days_is_refused() {
+    unchecked_path(&["--rtt", "10d"]);
+}
+
+#[test]
+fn a_path_of_one_bit_per_second_is_refused() {
+    unchecked_path(&["--rate", "1bit/s"]);
+}
+
 #[test]
 fn wrong_unit_is_reported_in_the_study() {
     refused_at("\"10ms\"", "\"10MB\"", 15, &["`MB` is not a unit of time"]);

@@ -46,6 +46,11 @@ fn unavailable_views_are_refused_before_the_run() {
             &["--prometheus-textfile", "none/regatta.prom"],
             "collector.textfile.directory",
         ),
+        // It would be replaced by a file.
+        (
+            &["--prometheus-textfile", "/dev/null"],
+            "it is a device, a pipe or a socket, and only a file is replaced",
+        ),
     ] {
         let done = bench.run(&[&["run", "study.toml", "--out", "out"], options].concat());
         done.assert_code(2);
@@ -333,6 +338,87 @@ fn page_metrics_and_attached_process_show_the_same_run() {
         "no trial is under way: {text}"
     );
     assert!(!bench.path("out/live.sock").exists());
+}
+
+#[test]
+fn a_pipe_is_no_run_to_attach_to() {
+    let bench = Bench::new();
+    nix::unistd::mkfifo(&bench.path("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let done = bench.run(&["attach", "pipe", "--web"]);
+    done.assert_code(2);
+    done.assert_stderr_contains("no run answers in `pipe`");
+}
+
+/// Starts a run that goes on until it is stopped, and waits for its first trial.
+fn endless(bench: &Bench) -> std::process::Child {
+    bench.write("study.toml", SLOW);
+    let args = ["run", "study.toml", "--rounds", "99", "--out", "out"];
+    let mut run = bench
+        .regatta(&args)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the run starts");
+    let mut stderr = BufReader::new(run.stderr.take().expect("its messages"));
+    after(&mut stderr, "[1/198]");
+    std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
+    run
+}
+
+#[test]
+fn a_run_with_as_many_readers_as_it_serves_is_not_called_gone() {
+    let bench = Bench::new();
+    let mut run = endless(&bench);
+    let readers: Vec<_> = (0..16)
+        .map(|_| {
+            let socket = bench.path("out/live.sock");
+            let mut reader = std::os::unix::net::UnixStream::connect(socket).expect("it listens");
+            // Served, as its state comes.
+            reader.read_exact(&mut [0]).expect("its state");
+            reader
+        })
+        .collect();
+    let done = bench.run(&["attach", "out", "--web"]);
+    done.assert_code(1);
+    done.assert_stderr_contains("the run goes on, and serves no further process");
+    drop(readers);
+    signal(run.id().cast_signed(), Signal::SIGINT);
+    run.wait().expect("it ends");
+}
+
+/// Whatever ends a run, but for SIGKILL, the terminal is as it was.
+#[test]
+fn sigquit_restores_the_terminal() {
+    let bench = Bench::new();
+    bench.write("study.toml", SLOW);
+    let program = env!("CARGO_BIN_EXE_regatta");
+    let run = format!("'{program}' run study.toml --rounds 99 --out out --live");
+    let mut terminal = bench
+        .command("script")
+        .args(["-qec", &run, "/dev/null"])
+        .env("TERM", "xterm")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("`script` runs");
+    let mut output = terminal.stdout.take().expect("a pipe");
+    let mut shown = Vec::new();
+    let has =
+        |shown: &[u8], sequence: &[u8]| shown.windows(sequence.len()).any(|it| it == sequence);
+    while !has(&shown, b"\x1b[?1049h") {
+        let mut chunk = [0; 4096];
+        let length = output.read(&mut chunk).expect("what is drawn");
+        assert!(length > 0, "{}", String::from_utf8_lossy(&shown));
+        shown.extend(&chunk[..length]);
+    }
+    signal(bench.running("run")[0], Signal::SIGQUIT);
+    output.read_to_end(&mut shown).expect("what is drawn");
+    terminal.wait().expect("it ends");
+    assert!(
+        has(&shown, b"\x1b[?1049l"),
+        "{}",
+        String::from_utf8_lossy(&shown)
+    );
+    bench.assert_nothing_left();
 }
 
 /// A trial is held up until somebody watches, so that the run cannot end before.

@@ -120,9 +120,14 @@ fn shell(bench: &Bench, line: &str) -> Done {
 fn shell_limits_are_reported_as_such() {
     let bench = Bench::new();
     // Wherever it strikes: in the program itself, in the process of the path, in an agent.
-    let files =
-        ["-n 4", "-n 12", "-n 16", "-n 20", "-n 22"].map(|limit| (limit, "`ulimit -n 1024`"));
-    for (limit, hint) in files.into_iter().chain([("-f 8", "`ulimit -f ")]) {
+    let files = ["-n 3", "-n 4", "-n 12", "-n 16", "-n 20", "-n 22"]
+        .map(|limit| (limit, "`ulimit -n 1024`"));
+    // So little that the stack of a thread has no room.
+    let others = [
+        ("-f 8", "`ulimit -f "),
+        ("-v 90000", "`ulimit -v unlimited`"),
+    ];
+    for (limit, hint) in files.into_iter().chain(others) {
         let done = shell(
             &bench,
             &format!("ulimit {limit}; exec \"$REGATTA\" run --transport tcp --out out"),

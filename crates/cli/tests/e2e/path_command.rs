@@ -282,6 +282,56 @@ fn nothing_outlives_a_kill() {
     bench.assert_nothing_left();
 }
 
+/// The supervisor would end the program and what that has started.
+#[test]
+fn nothing_outlives_a_kill_of_the_supervisors() {
+    let bench = Bench::new();
+    let mut child = waiting(&bench);
+    for supervisor in bench.running("path-program") {
+        signal(supervisor, Signal::SIGKILL);
+    }
+    let status = child.wait().expect("it ends");
+    assert_eq!(status.code(), Some(128 + Signal::SIGKILL as i32));
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn a_command_sees_its_processes_by_their_numbers() {
+    let bench = Bench::new();
+    let script = "sleep 600 & [ \"$(cat /proc/$!/comm)\" = sleep ] && kill $!; wait $!; echo $?";
+    let done = bench.run(&["path", "-q", "--", "sh", "-c", script]);
+    done.assert_code(0);
+    assert_eq!(done.stdout, "143\n");
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn a_path_daemon_that_is_killed_ends_the_command() {
+    let bench = Bench::new();
+    let mut child = waiting(&bench);
+    signal(bench.running("path-daemon")[0], Signal::SIGKILL);
+    assert_eq!(child.wait().expect("it ends").code(), Some(1));
+    bench.assert_nothing_left();
+}
+
+#[test]
+fn a_summary_goes_to_no_pipe_that_nobody_reads() {
+    let bench = Bench::new();
+    nix::unistd::mkfifo(&bench.path("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    let done = bench.run(&["path", "-q", "--json", "pipe", "--", "touch", "begun"]);
+    done.assert_code(2);
+    done.assert_stderr_contains("hint: name a file, or a pipe that a process reads");
+    assert!(!bench.path("begun").exists());
+}
+
+#[test]
+fn a_summary_goes_to_a_pipe_that_a_process_reads() {
+    let bench = Bench::new();
+    let done = bench.run(&["path", "-q", "--json", "/dev/stdout", "--", "true"]);
+    done.assert_code(0);
+    assert!(done.stdout.contains("\"exit_code\": 0"), "{}", done.stdout);
+}
+
 /// Checks kills at any time, including the creation of the bed.
 #[test]
 fn nothing_outlives_a_kill_at_any_moment() {

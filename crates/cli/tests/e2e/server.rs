@@ -338,6 +338,42 @@ fn killed_client_frees_its_slot() {
     bench.assert_nothing_left();
 }
 
+#[test]
+fn a_killed_client_leaves_no_temporary_directory() {
+    let bench = Bench::new();
+    let server = Server::start(&bench, &[]);
+    let scratch = bench.path("scratch");
+    std::fs::create_dir(&scratch).expect("a directory");
+    let entries = || std::fs::read_dir(&scratch).expect("a directory").count();
+    let mut client = bench
+        .regatta(&[
+            "client",
+            &server.address,
+            "-t",
+            "300",
+            "--transport",
+            "tcp,udp",
+        ])
+        .env("TMPDIR", &scratch)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it starts");
+    let mut lines = BufReader::new(client.stdout.take().expect("a pipe")).lines();
+    let is_interval = |line: &String| line.contains("bit/s");
+    assert!(
+        lines
+            .by_ref()
+            .map_while(Result::ok)
+            .any(|line| is_interval(&line))
+    );
+    assert_eq!(entries(), 1);
+    signal(client.id().cast_signed(), Signal::SIGKILL);
+    client.wait().expect("it ends");
+    drop(server);
+    bench.assert_nothing_left();
+    assert_eq!(entries(), 0);
+}
+
 /// A stopped client answers in the kernel and is silent all the same, as one behind a cable that was pulled.
 #[test]
 fn silent_client_frees_its_slot() {

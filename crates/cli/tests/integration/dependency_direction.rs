@@ -123,9 +123,9 @@ const ARROWS: &[(&str, &[&str])] = &[
         &["bed", "path-daemon", "emulation", "model", "stats"],
     ),
     ("engine", &["bed", "control", "model", "stats"]),
-    ("results", &["model"]),
+    ("results", &["process", "model"]),
     ("report", &["results", "stats", "model"]),
-    ("live", &["control", "engine", "model", "report"]),
+    ("live", &["control", "engine", "model", "report", "results"]),
     (
         "cli",
         &[

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use regatta_bed::{OnStop, StopRequest, TestBed, guest::forgets_random_numbers};
+use regatta_bed::{OnDaemonEnd, OnStop, StopRequest, TestBed, guest::forgets_random_numbers};
 use regatta_control::{Host, Progress, TlsMaterial};
 use regatta_model::{
     BedKind, Clock, Condition, HOST_NAME, HostFacts, HostTuning, Measurements, Outcome, PathCheck,
@@ -194,6 +194,12 @@ impl Run {
         listener: &mut dyn Listener,
     ) -> Result<Ending, EngineError> {
         let tls = certificate::make()?;
+        bed.stop_checks_with(&self.stop);
+        let path_ended = self.wake.clone();
+        bed.on_daemon_end(OnDaemonEnd::new(move || {
+            // Fails once the run is over.
+            let _ = path_ended.send(Signal::PathEnded);
+        }));
         let mut runner = TrialRunner {
             plan: &self.plan,
             options: &self.options,

@@ -435,6 +435,11 @@ impl TrialRunner<'_> {
             let (host, output) = match self.next_signal(until) {
                 Some(Signal::Agent { host, output, .. }) => (host, output),
                 Some(Signal::Stop) => return Err(TrialFailure::Stopped),
+                // One that answers has replaced the one that ended.
+                Some(Signal::PathEnded) => match self.bed.counters() {
+                    Ok(_) => continue,
+                    Err(error) => return Err(TrialFailure::Path(error)),
+                },
                 None => return Ok(None),
             };
             let message = match output {
@@ -549,7 +554,7 @@ impl TrialRunner<'_> {
                     }
                 },
                 // A second request to stop changes nothing here.
-                Some(Signal::Stop) => {}
+                Some(Signal::Stop | Signal::PathEnded) => {}
                 None => break,
             }
         }

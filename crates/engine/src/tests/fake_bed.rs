@@ -10,7 +10,8 @@ use std::{
 
 use parking_lot::Mutex;
 use regatta_bed::{
-    BedError, Exit, Host, Launched, LaunchedProcess, LinkCounters, PathCounters, TestBed,
+    BedError, Exit, Host, Launched, LaunchedProcess, LinkCounters, OnDaemonEnd, PathCounters,
+    TestBed,
     capture::{CaptureOrder, CaptureSummary},
 };
 use regatta_control::{FromAgent, Note, PROTOCOL_VERSION, Role, SideReport, ToAgent};
@@ -122,6 +123,8 @@ pub(crate) struct FakeBed {
     pub monitors: MonitorFactory,
     /// Number of requests for a monitor, of host a and host b.
     pub monitor_requests: [u32; 2],
+    /// Function that is called when the path's daemon ends.
+    pub on_daemon_end: Arc<Mutex<Option<OnDaemonEnd>>>,
     outputs: Vec<Output>,
 }
 
@@ -150,6 +153,7 @@ impl FakeBed {
             agents_crash_in_check: false,
             monitors: Box::new(|_, _| None),
             monitor_requests: [0; 2],
+            on_daemon_end: Arc::default(),
             outputs: Vec::new(),
         }
     }
@@ -367,6 +371,10 @@ impl TestBed for FakeBed {
 
     fn end_capture(&mut self) -> Result<Option<CaptureSummary>, BedError> {
         Ok(None)
+    }
+
+    fn on_daemon_end(&mut self, call: OnDaemonEnd) {
+        *self.on_daemon_end.lock() = Some(call);
     }
 
     fn check_path(&mut self, condition: &Condition) -> Result<PathCheck, BedError> {

@@ -10,6 +10,7 @@ mod successes;
 
 use std::{
     collections::BTreeSet,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -580,6 +581,31 @@ fn a_trial_that_failed_with_the_path_daemon_is_not_recorded() {
             message => script(message),
         })
     }));
+    bed.daemon_crashed = true;
+    let (ending, recorded) = run(&mut bed, &plan);
+    assert!(matches!(ending, Err(EngineError::Bed(_))), "{ending:?}");
+    assert_eq!(recorded.outcomes(), [], "no transport is blamed for it");
+}
+
+#[test]
+fn an_end_of_the_path_daemon_ends_the_trial_at_once() {
+    let mut study = study(1, 1, 1);
+    // The test would wait for it.
+    study.deadline = Duration::from_secs(86_400);
+    let plan = Plan::new(&study).unwrap();
+    let mut bed = FakeBed::healthy();
+    let on_end = Arc::clone(&bed.on_daemon_end);
+    bed.agents = Box::new(move |_, _| {
+        let (mut script, on_end) = (healthy_agent(), Arc::clone(&on_end));
+        Box::new(move |message| match message {
+            // Nothing arrives any more.
+            ToAgent::Start { .. } | ToAgent::Note { .. } => {
+                on_end.lock().as_ref().unwrap().call();
+                Vec::new()
+            }
+            message => script(message),
+        })
+    });
     bed.daemon_crashed = true;
     let (ending, recorded) = run(&mut bed, &plan);
     assert!(matches!(ending, Err(EngineError::Bed(_))), "{ending:?}");

@@ -126,6 +126,20 @@ pub fn path_check(
     }
 }
 
+/// Returns an upper bound of the time that a check under a condition takes on a sound path.
+#[must_use]
+pub fn longest(condition: &Condition) -> Duration {
+    let trips = RoundTrips::new(condition);
+    let count = u32::try_from(trips.count).unwrap_or(u32::MAX);
+    let trips = trips.interval.saturating_mul(count) + trips.longest + GRACE;
+    let train = |link: &Link| {
+        let train = Train::new(condition, link, LossPosition::AfterRate);
+        let packets = u32::try_from(train.packets).unwrap_or(u32::MAX);
+        train.interval.saturating_mul(packets) + train.longest + GRACE
+    };
+    trips + train(&condition.forward) + train(&condition.reverse)
+}
+
 /// Measures the path that the caller has just set to `condition`. The calling thread changes its
 /// namespace.
 pub(super) fn run(

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::{Choices, Differing, Merge, MergeError, MergePart, MergePlan};
 use crate::{
-    FILE_NAME, Reader, ResultsError, RunState, checksum,
+    FILE_NAME, Reader, ResultsError, RunState, checksum, commits,
     explain::{explain, explain_io},
     insert::{self, PartOfRun},
     open::has_log,
@@ -46,6 +46,8 @@ pub(super) fn write(dir: &Path, merge: &Merge, content: &Content<'_>) -> Result<
     let written = fill(&unfinished, merge, content).and_then(|()| {
         let synced = File::open(&unfinished)
             .and_then(|file| file.sync_all())
+            // Of the run that was there before.
+            .and_then(|()| commits::remove(&dir.join(FILE_NAME)))
             .and_then(|()| fs::rename(&unfinished, dir.join(FILE_NAME)))
             .and_then(|()| lock.sync_all());
         synced.map_err(|e| explain_io(e, "write", &dir.join(FILE_NAME)))

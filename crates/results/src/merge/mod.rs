@@ -82,14 +82,17 @@ impl Merge {
         let next = Mutex::new(paths.iter().zip(&read));
         let take = || next.lock().next();
         let threads = thread::available_parallelism().map_or(1, usize::from);
-        thread::scope(|scope| {
-            for _ in 0..threads.min(paths.len()) {
-                scope.spawn(|| {
-                    while let Some((path, slot)) = take() {
-                        let _ = slot.set(MergePart::read(path));
-                    }
-                });
+        let read_all = || {
+            while let Some((path, slot)) = take() {
+                let _ = slot.set(MergePart::read(path));
             }
+        };
+        thread::scope(|scope| {
+            for _ in 1..threads.min(paths.len()) {
+                // At a limit of threads this one reads what is left.
+                let _ = thread::Builder::new().spawn_scoped(scope, read_all);
+            }
+            read_all();
         });
         let (mut parts, mut refused) = (Vec::new(), Vec::new());
         for (path, part) in paths.iter().zip(read) {

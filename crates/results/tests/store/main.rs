@@ -5,6 +5,7 @@ mod damage;
 mod displaced;
 mod host_samples;
 mod locked;
+mod log;
 mod merge;
 mod parameters;
 mod tables;
@@ -542,8 +543,6 @@ fn a_run_with_an_open_reader_is_checkpointed_later() {
 fn concurrent_replacements_of_a_file_are_atomic() {
     let dir = tempdir().unwrap();
     let path = dir.path().join("trials.csv");
-    // What a process left that was ended while it wrote.
-    fs::write(dir.path().join(".trials.csv.tmp"), "half of something long").unwrap();
     let write = |text: &str| {
         let mut bytes = text.bytes();
         let write = |out: &mut (dyn Write + Send)| bytes.try_for_each(|it| out.write_all(&[it]));
@@ -566,25 +565,65 @@ fn concurrent_replacements_of_a_file_are_atomic() {
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
 }
 
+/// Replaces a file by `whole`, and returns the error.
+fn replaced(path: &Path) -> Option<String> {
+    let write = |out: &mut (dyn Write + Send)| out.write_all(b"whole");
+    regatta_results::replace(
+        path,
+        |e| e.to_string(),
+        |out| write(out).map_err(|e| e.to_string()),
+    )
+    .err()
+}
+
+/// A name that somebody else can guess may be a link to a file of the user's.
 #[test]
-fn a_fifo_at_the_temporary_path_does_not_block() {
+fn planted_links_at_temporary_names_are_not_followed() {
     let dir = tempdir().unwrap();
-    let (path, pipe) = (
-        dir.path().join("trials.csv"),
-        dir.path().join(".trials.csv.tmp"),
-    );
-    let write = || regatta_results::replace(&path, |e| e, |out| out.write_all(b"whole")).unwrap();
+    let (path, other) = (dir.path().join("out"), dir.path().join("other"));
+    fs::write(&other, "untouched").unwrap();
+    for name in [".out.tmp".to_owned(), format!("out.{}", std::process::id())] {
+        std::os::unix::fs::symlink(&other, dir.path().join(name)).unwrap();
+    }
+    assert_eq!(replaced(&path), None);
+    regatta_results::replace_unflushed(&path, b"text").unwrap();
+    assert_eq!(fs::read_to_string(&other).unwrap(), "untouched");
+    assert_eq!(fs::read_to_string(&path).unwrap(), "text");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 4);
+}
+
+#[test]
+fn a_link_is_not_replaced() {
+    let dir = tempdir().unwrap();
+    let [link, other] = ["link", "other"].map(|name| dir.path().join(name));
+    fs::write(&other, "untouched").unwrap();
+    std::os::unix::fs::symlink(&other, &link).unwrap();
+    let error = replaced(&link).unwrap();
+    assert!(error.contains("it is a symbolic link"), "{error}");
+    assert_eq!(fs::read_to_string(&link).unwrap(), "untouched");
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+}
+
+#[test]
+fn a_pipe_is_not_replaced_and_not_waited_for() {
+    let dir = tempdir().unwrap();
+    let pipe = dir.path().join("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    write();
-    fs::remove_file(&path).unwrap();
-    // With somebody at its other end.
-    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    let mut options = fs::OpenOptions::new();
-    let reader = options.read(true).write(true).open(&pipe).unwrap();
-    write();
-    drop(reader);
-    assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+    let error = replaced(&pipe).unwrap();
+    assert!(error.contains("a device, a pipe or a socket"), "{error}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn a_private_file_is_its_owners_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let dir = tempdir().unwrap();
+    let path = dir.path().join("private");
+    fs::write(&path, "old").unwrap();
+    regatta_results::replace_private(&path, b"new").unwrap();
+    assert_eq!(fs::read_to_string(&path).unwrap(), "new");
+    let mode = fs::metadata(&path).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! `regatta bundle`: a run as one archive, as artefact committees ask for.
 
 mod archive;
+mod markdown;
 mod readme;
 mod rerun;
 

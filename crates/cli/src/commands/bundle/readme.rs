@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use regatta_model::shell::printable;
 use regatta_report::{RunData, Summary, format};
 
-use super::{LeftOut, Member, archive::DIGESTS, rerun::RerunCommand};
+use super::{LeftOut, Member, archive::DIGESTS, markdown, rerun::RerunCommand};
 
 /// Facts of a host that the page shows; all are in `environment.json`.
 const FACTS: [&str; 4] = ["kernel.release", "cpu.model", "cpu.cores", "memory.bytes"];
@@ -19,18 +19,20 @@ pub fn page(
     again: &RerunCommand,
 ) -> String {
     let header = &data.header;
+    let headline = summary.verdict.headline.iter();
+    let headline: Vec<String> = headline.map(|line| markdown::text(line)).collect();
     let mut page = format!(
-        "# {}\n\nStudy `{}`, run `{}`, started {}, with Regatta {} on {}. {} of {} trials are stored.\n\n{}\n\n{}\n",
-        header.study.title,
-        header.study.name,
-        header.run_id,
+        "# {}\n\nStudy {}, run {}, started {}, with Regatta {} on {}. {} of {} trials are stored.\n\n{}\n\n{}\n",
+        markdown::text(&header.study.title),
+        markdown::code(&header.study.name),
+        markdown::code(&header.run_id),
         format::moment(header.started_unix_ns),
-        header.regatta_version,
-        header.bed,
+        markdown::text(&header.regatta_version),
+        markdown::text(&header.bed),
         summary.state.trials_saved,
         summary.state.trials_planned,
-        summary.verdict.headline.join("\n"),
-        summary.verdict.overall,
+        headline.join("\n"),
+        markdown::text(&summary.verdict.overall),
     );
     page.push_str("\n## Contents\n\n| file | contents |\n|---|---|\n");
     let captures = members
@@ -38,7 +40,8 @@ pub fn page(
         .filter(|member| member.name.contains('/'))
         .count();
     for member in members.iter().filter(|member| !member.name.contains('/')) {
-        let _ = writeln!(page, "| `{}` | {} |", member.name, member.description());
+        let name = markdown::cell(&markdown::code(&member.name));
+        let _ = writeln!(page, "| {name} | {} |", member.description());
     }
     if captures > 0 {
         let _ = writeln!(
@@ -52,8 +55,9 @@ pub fn page(
          ## Check\n\n```sh\nsha256sum --check {DIGESTS}\n```\n\n\
          ## Read\n\n`report.html` opens in any browser. Regatta {} or later makes every report and table again from \
          the results file:\n\n```sh\nregatta report .\nregatta export . --out tables --format parquet,csv\n```\n\n\
-         ## Run again\n\n```sh\n{}\nregatta compare . again\n```\n\n",
-        header.regatta_version, again.line
+         ## Run again\n\n{}\n",
+        markdown::text(&header.regatta_version),
+        markdown::block("sh", &format!("{}\nregatta compare . again", again.line)),
     );
     match &again.checked {
         Ok(()) => page.push_str(
@@ -62,7 +66,8 @@ pub fn page(
         Err(reason) => {
             let _ = writeln!(
                 page,
-                "This command does not ask for exactly the same study: {reason}."
+                "This command does not ask for exactly the same study: {}.",
+                markdown::text(reason)
             );
         }
     }
@@ -70,22 +75,24 @@ pub fn page(
         let _ = writeln!(
             page,
             "\nBuild at {}: {}.",
-            build.hosts.join(" and "),
-            build.text()
+            markdown::text(&build.hosts.join(" and ")),
+            markdown::text(&build.text())
         );
     }
     page.push_str("\n## Hosts\n\nAll facts are in `environment.json`.\n\n");
     for (host, facts) in &header.hosts {
         let known = |name: &&str| Some(format!("{name} {}", facts.0.get(*name)?));
         let known: Vec<String> = FACTS.iter().filter_map(known).collect();
-        let _ = writeln!(page, "- {}: {}", header.host_label(host), known.join(", "));
+        let label = header.host_label(host);
+        let line = format!("{label}: {}", known.join(", "));
+        let _ = writeln!(page, "- {}", markdown::text(&line));
     }
     page.push_str("\n## Left out\n\n");
     if left_out.is_empty() {
         page.push_str("Nothing of the run.\n");
     }
     for it in left_out {
-        let _ = writeln!(page, "- `{}`: {}", it.name, it.reason);
+        let _ = writeln!(page, "- {}: {}", markdown::code(&it.name), it.reason);
     }
     printable(&page)
 }

@@ -4,6 +4,7 @@ use std::fs;
 
 use clap::Parser as _;
 use regatta_model::{Named as _, RunHeader, Study};
+use regatta_process::TemporaryDirectory;
 
 use crate::{
     args::{Args, Command},
@@ -60,7 +61,7 @@ pub fn command(header: &RunHeader) -> RerunCommand {
 
 /// Returns the study that a command asks for.
 fn chosen(text: &str, options: &[String]) -> Result<Study, String> {
-    let dir = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let dir = TemporaryDirectory::new("regatta-bundle-").map_err(|error| error.to_string())?;
     let file = dir.path().join("study.toml");
     fs::write(&file, text).map_err(|error| error.to_string())?;
     let mut arguments = ["regatta", "run"].map(str::to_owned).to_vec();

@@ -24,6 +24,7 @@ use regatta_engine::{
     TrialProgress, unix_ns,
 };
 use regatta_model::{Bytes, Direction, Outcome, Study, TrialRecord, shell::quoted};
+use regatta_process::TemporaryDirectory;
 use serde::Serialize;
 
 use self::{
@@ -224,6 +225,7 @@ fn allowed(args: &ClientArgs, hello: &Hello) -> Result<()> {
 struct Results {
     directory: Option<PathBuf>,
     is_requested: bool,
+    _temporary: Option<TemporaryDirectory>,
 }
 
 impl Results {
@@ -234,15 +236,18 @@ impl Results {
             return Ok(Self {
                 directory: Some(directory),
                 is_requested: true,
+                _temporary: None,
             });
         }
         let compares = args.repeat > 1 || args.transports().len() > 1;
-        let temporary = std::env::temp_dir().join(format!("regatta-client-{}", run::new_id()));
+        let temporary = (compares && !args.json && !args.json_stream)
+            .then(|| TemporaryDirectory::new("regatta-client-"))
+            .transpose()
+            .context("cannot make a directory for temporary files")?;
         Ok(Self {
-            directory: (compares && !args.json && !args.json_stream)
-                .then(|| directory::make(Some(&temporary), "client"))
-                .transpose()?,
+            directory: temporary.as_ref().map(|it| it.path().to_owned()),
             is_requested: false,
+            _temporary: temporary,
         })
     }
 
@@ -274,14 +279,6 @@ impl Results {
             _ if args.json || args.json_stream => Ok(()),
             true => report::show(directory, &data, &summary, colour),
             false => report::show_tables(directory, (&data, &summary), false, colour),
-        }
-    }
-}
-
-impl Drop for Results {
-    fn drop(&mut self) {
-        if let (Some(directory), false) = (&self.directory, self.is_requested) {
-            let _ = std::fs::remove_dir_all(directory);
         }
     }
 }

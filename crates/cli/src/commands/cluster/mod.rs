@@ -15,10 +15,12 @@ mod submit;
 mod watch;
 
 use std::{
+    convert::identity,
     fs,
     path::{Path, PathBuf},
 };
 
+use regatta_results::replace;
 use serde::{Deserialize, Serialize};
 
 pub use self::{shards::ShardedPlan, status::status, submit::submit, watch::Watch};
@@ -101,7 +103,7 @@ impl Submission {
 
 /// Writes a text file of a submission.
 fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).cannot("write", path)
+    replace(path, identity, |out| out.write_all(text.as_bytes())).cannot("write", path)
 }
 
 /// Returns the script of the shards.

@@ -45,6 +45,7 @@ pub fn submit(args: &SubmitArgs) -> Result<Code> {
     let mut chosen = study::choose(&args.run)?;
     prefer_virtual_time(args, &mut chosen.study)?;
     let plan = Plan::new(&chosen.study).bad()?;
+    checks::path_checks(&chosen.study)?;
     let image = checks::kernel(&chosen)?;
     let jobs = args.run.jobs.unwrap_or(1);
     let is_virtual = chosen.study.guest.clock == Clock::Virtual;

@@ -12,6 +12,7 @@ use std::{
 
 use regatta_engine::{Event, unix_ns};
 use regatta_live::{Activity, LiveRun, Load, PollState, ShardCounts, StateBuilder};
+use regatta_process::TemporaryDirectory;
 use regatta_report::RunData;
 use regatta_results::{Reader, ResultsError};
 
@@ -183,7 +184,7 @@ fn load(plan: &ShardedPlan) -> Result<RunData> {
     let readable = starts
         .filter(|start| start.has_results && (start.is_of_this_machine() || !start.seems_to_run()));
     let parts: Vec<PathBuf> = readable.map(|start| start.dir).collect();
-    let dir = tempfile::tempdir()?;
+    let dir = TemporaryDirectory::new("regatta-merged-")?;
     merged_run::merge_finished(&parts, dir.path())?;
     regatta_report::load(dir.path()).map_err(Failure::bad)
 }

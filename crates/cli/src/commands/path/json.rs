@@ -1,13 +1,17 @@
 //! Summary of a path as JSON.
 
-use std::{fs, path::Path};
+use std::{
+    convert::identity, fs::File, io::Write as _, os::unix::fs::OpenOptionsExt as _, path::Path,
+};
 
+use nix::fcntl::OFlag;
 use regatta_bed::{Bed, Host, LinkCounters, PathCounters, TestBed as _};
 use regatta_engine::unix_ns;
 use regatta_model::{Condition, Link};
+use regatta_results::replace;
 use serde_json::{Map, Value, json};
 
-use crate::exit::{OrFailure as _, Result};
+use crate::exit::{OrFailure as _, Result, refuse};
 
 /// Path whose command has ended.
 pub struct PathSummary<'a> {
@@ -68,12 +72,54 @@ fn known(counters: &LinkCounters) -> Result<Map<String, Value>> {
     Ok(known)
 }
 
-/// Writes a value to a file.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write(file: &Path, value: &Value) -> Result<()> {
-    fs::write(file, format!("{value:#}\n")).cannot("write", file)
+/// Place of the summary.
+pub struct SummaryFile<'a> {
+    path: &'a Path,
+    /// Pipe or device, which is written to and not replaced.
+    stream: Option<File>,
+}
+
+impl<'a> SummaryFile<'a> {
+    /// Examines the place before the path is made. A pipe or a device is opened without waiting for its other end.
+    ///
+    /// # Errors
+    /// A pipe that no process reads; a path that cannot name a file.
+    pub fn new(path: &'a Path) -> Result<Self> {
+        let shown = path.display();
+        let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
+        refuse! {
+            path.is_dir() => "cannot write `{shown}`: it is a directory";
+                "name a file";
+            !parent.is_none_or(Path::is_dir) => "cannot write `{shown}`: there is no such directory";
+                "name a file in a directory that exists";
+        }
+        let is_stream = path.metadata().is_ok_and(|it| !it.is_file());
+        let open = || {
+            let mut options = File::options();
+            let flags = OFlag::O_NONBLOCK.bits();
+            let stream = options.write(true).custom_flags(flags).open(path);
+            (stream.bad())
+                .cannot("write", path)
+                .hint("name a file, or a pipe that a process reads")
+        };
+        let stream = is_stream.then(open).transpose()?;
+        Ok(Self { path, stream })
+    }
+
+    /// Writes a value.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write(self, value: &Value) -> Result<()> {
+        let text = format!("{value:#}\n");
+        let written = match self.stream {
+            Some(mut stream) => stream.write_all(text.as_bytes()),
+            None => replace(self.path, identity, |out| out.write_all(text.as_bytes())),
+        };
+        written
+            .cannot("write", self.path)
+            .hint("name a file that may be written, or a pipe that a process reads")
+    }
 }
 
 #[cfg(test)]

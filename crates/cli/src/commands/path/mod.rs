@@ -7,7 +7,7 @@ mod server;
 
 use std::{
     ffi::OsString,
-    io,
+    io::{self, PipeReader},
     os::fd::AsFd,
     process::{ExitStatus, Stdio},
     time::Duration,
@@ -17,8 +17,9 @@ use nix::sys::{
     signal::Signal,
     signalfd::{SfdFlags, SignalFd},
 };
+use parking_lot::Mutex;
 use regatta_bed::{
-    Bed, Host, TestBed as _,
+    Bed, Host, OnDaemonEnd, TestBed as _,
     capture::CaptureOrder,
     program::{Program, ProgramOrder},
 };
@@ -26,7 +27,7 @@ use regatta_engine::unix_ns;
 use regatta_model::{BedKind, Condition, PathSetup, study::StudyFile};
 use regatta_process::readable;
 
-use self::{ending::Foreground, server::Server};
+use self::{ending::Foreground, json::SummaryFile, server::Server};
 use super::{client::hints, run::new_id};
 use crate::{
     args::PathCommandArgs,
@@ -54,6 +55,7 @@ const FROM_KERNEL: i32 = 0x80;
 /// Errors that prevent the command from being started.
 pub fn path(args: &PathCommandArgs) -> Result<Code> {
     let (condition, setup) = requested(args)?;
+    let summary_file = args.json.as_deref().map(SummaryFile::new).transpose()?;
     let mut signals = Signals::new().context("cannot watch for signals")?;
     let foreground = Foreground::now();
     let executable = own_executable()?;
@@ -64,6 +66,7 @@ pub fn path(args: &PathCommandArgs) -> Result<Code> {
             failure.hint("`regatta doctor` shows what this machine lacks")
         })?;
     let seed = args.seed.unwrap_or_else(rand::random);
+    signals.watch(&mut bed).context("cannot watch the path")?;
     bed.set_condition(&condition, seed)
         .context("cannot make the path")?;
     start_capture(
@@ -116,15 +119,21 @@ pub fn path(args: &PathCommandArgs) -> Result<Code> {
     let ended = signals.until_ended(&mut program, server.as_mut());
     drop(program);
     foreground.restore();
-    let status = ended.context("cannot wait for the command")?;
     let counters = bed.counters();
+    let status = match ended.context("cannot wait for the command")? {
+        Some(status) => status,
+        None => {
+            counters.context("the path broke while the command ran")?;
+            return Err(Failure::message("the path broke while the command ran"));
+        }
+    };
     drop(server);
     let captured = bed.end_capture();
     // The command may have had its answer all the same, but over no path any more.
     let counters = counters.context("the path broke while the command ran")?;
     let counters = Some(&counters).filter(|_| !bed.is_real());
     print_line(&messages::ending(&condition, counters));
-    if let Some(file) = &args.json {
+    if let Some(file) = summary_file {
         let summary = json::PathSummary {
             condition: &condition,
             bed: &bed,
@@ -132,7 +141,7 @@ pub fn path(args: &PathCommandArgs) -> Result<Code> {
             started_unix_ns,
             exit_code: code(status),
         };
-        json::write(file, &summary.value(counters)?)?;
+        file.write(&summary.value(counters)?)?;
     }
     if let Some(file) = &args.capture {
         let summary = captured.context("the capture has no end")?;
@@ -246,7 +255,11 @@ fn code(status: ExitStatus) -> u8 {
 
 /// Signals that are handled while a program runs, blocked until they are read; without those that
 /// are ignored.
-struct Signals(SignalFd);
+struct Signals {
+    signals: SignalFd,
+    /// Pipe that ends with a path daemon.
+    path: Option<PipeReader>,
+}
 
 impl Signals {
     fn new() -> nix::Result<Self> {
@@ -259,14 +272,35 @@ impl Signals {
         set.add(Signal::SIGCHLD);
         set.thread_block()?;
         let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
-        SignalFd::with_flags(&set, flags).map(Self)
+        let signals = SignalFd::with_flags(&set, flags)?;
+        Ok(Self {
+            signals,
+            path: None,
+        })
+    }
+
+    /// Has the end of a path daemon end the waits.
+    fn watch(&mut self, bed: &mut Bed) -> io::Result<()> {
+        let (ends, path) = io::pipe()?;
+        let path = Mutex::new(Some(path));
+        bed.on_daemon_end(OnDaemonEnd::new(move || drop(path.lock().take())));
+        self.path = Some(ends);
+        Ok(())
+    }
+
+    /// Whether a path daemon has ended.
+    fn path_has_ended(&self) -> io::Result<bool> {
+        let path = self.path.as_ref().map(AsFd::as_fd);
+        path.map_or(Ok(false), |path| readable(&[path], Some(Duration::ZERO)))
     }
 
     /// Waits for signals for at most `within`; returns the first that asks for an end, and whether
     /// it came from a key of the terminal, so that every process in its foreground has received it.
     fn wait(&self, within: Option<Duration>) -> io::Result<Option<(Signal, bool)>> {
-        readable(&[self.0.as_fd()], within)?;
-        while let Some(info) = self.0.read_signal()? {
+        let path = self.path.as_ref().map(AsFd::as_fd);
+        let files: Vec<_> = [self.signals.as_fd()].into_iter().chain(path).collect();
+        readable(&files, within)?;
+        while let Some(info) = self.signals.read_signal()? {
             let number = info.ssi_signo.cast_signed();
             match Signal::try_from(number)? {
                 Signal::SIGCHLD => {}
@@ -276,15 +310,19 @@ impl Signals {
         Ok(None)
     }
 
-    /// Waits for the program's end and passes signals on to it; warns if the server ends first.
+    /// Waits for the program's end and passes signals on to it; warns if the server ends first. `None` if a path daemon has
+    /// ended before.
     fn until_ended(
         &mut self,
         program: &mut Program,
         mut server: Option<&mut Server>,
-    ) -> io::Result<ExitStatus> {
+    ) -> io::Result<Option<ExitStatus>> {
         loop {
             if let Some(status) = program.ended()? {
-                return Ok(status);
+                return Ok(Some(status));
+            }
+            if self.path_has_ended()? {
+                return Ok(None);
             }
             if let Some(server) = &mut server {
                 server.warn_if_ended();

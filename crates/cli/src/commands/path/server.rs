@@ -97,6 +97,11 @@ impl Server {
                 ))
                 .hint("type the command of `--server` in a shell to see what it lacks"));
             }
+            if signals.path_has_ended().context(DOING)? {
+                return Err(Failure::message(
+                    "the path broke before the server listened",
+                ));
+            }
             if within.is_zero() || listens(program.pid(), port) {
                 return Ok(Ready::Listens);
             }

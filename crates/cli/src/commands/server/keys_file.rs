@@ -8,6 +8,7 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use nix::fcntl::OFlag;
 
 use crate::{
     exit::{Failure, OrFailure as _, Result, refuse},
@@ -30,7 +31,12 @@ pub fn generate() -> ServerKeys {
 /// # Errors
 /// A file that others can read, that is none, or that cannot be made.
 pub fn read_or_make(path: &Path) -> Result<ServerKeys> {
-    let result = match File::open(path) {
+    // A pipe is not waited for.
+    let mut options = File::options();
+    let open = (options.read(true))
+        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .open(path);
+    let result = match open {
         Ok(file) => return read(file, path),
         Err(error) if error.kind() == io::ErrorKind::NotFound => make(path),
         Err(error) => Err(error),
@@ -54,8 +60,11 @@ fn make(path: &Path) -> io::Result<ServerKeys> {
 
 fn read(mut file: File, path: &Path) -> Result<ServerKeys> {
     let shown = path.display();
-    let mode = file.metadata()?.permissions().mode();
+    let metadata = file.metadata()?;
+    let mode = metadata.permissions().mode();
     refuse! {
+        !metadata.is_file() => "`{shown}` is no file";
+            "name a file that is not there: it is made";
         mode & 0o077 != 0 => "`{shown}` holds a secret, and others than its owner may read it";
             "run `chmod 600 {shown}`";
     }
@@ -103,6 +112,12 @@ mod tests {
             panic!("its directory is missing");
         };
         assert!(failure.message_and_hint().1.contains("it is made"));
+        let pipe = directory.path().join("pipe");
+        nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+        let Err(failure) = read_or_make(&pipe) else {
+            panic!("it is a pipe");
+        };
+        assert!(failure.message_and_hint().0.contains("is no file"));
         fs::write(&path, "x").expect("its owner may");
         assert!(read_or_make(&path).is_err(), "it is none");
     }
