@@ -11,7 +11,9 @@ use std::{
 
 use regatta_control::{FromAgent, Note, Problem, SideReport, TrialOrder};
 use regatta_model::{WorkloadKind, differing_sysctls, reason};
-use regatta_transport::{Driver, LiveCounters, Peer, Session, Stop, TransportError, TrialContext};
+use regatta_transport::{
+    Driver, LiveCounters, Peer, Session, Stop, TransportError, TrialContext, addresses::scoped,
+};
 
 use crate::{
     disturbance::Disturbances,
@@ -149,7 +151,7 @@ fn run(
             // The trial was aborted before it was started, if there is none.
             let peer = start_rx.recv().map_err(|_| TransportError::Cancelled)?;
             runs();
-            client.run(peer)
+            client.run(scoped(peer, order.local))
         }
         Session::Server(server) => {
             runs();

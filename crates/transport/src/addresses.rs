@@ -1,6 +1,6 @@
-//! Additional addresses of a host on the path, for transports that use several.
+//! Addresses of a host: additional ones on the path, for transports that use several, and the scope of link-local ones.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 /// Returns the IPv4 addresses of the interface that has `local`, without it, in the kernel's order.
 /// None if no interface has it.
@@ -26,6 +26,23 @@ fn beside(all: Vec<(String, Ipv4Addr)>, local: IpAddr) -> Vec<Ipv4Addr> {
     of_interface.map(|(_, address)| address).collect()
 }
 
+/// Returns an address that is reached from `local`, or `local` itself, with what the system needs to know of it: a link-local
+/// address of IPv6 without a scope (RFC 4007) gets that of the interface that has `local`.
+#[must_use]
+pub fn scoped(address: SocketAddr, local: IpAddr) -> SocketAddr {
+    let (SocketAddr::V6(mut v6), IpAddr::V6(local)) = (address, local) else {
+        return address;
+    };
+    if v6.scope_id() == 0 && v6.ip().is_unicast_link_local() {
+        let entries = nix::ifaddrs::getifaddrs().into_iter().flatten();
+        let mut own = entries.filter_map(|entry| Some(*entry.address?.as_sockaddr_in6()?));
+        if let Some(own) = own.find(|own| own.ip() == local) {
+            v6.set_scope_id(own.scope_id());
+        }
+    }
+    v6.into()
+}
+
 /// Returns the device of a labelled address: `path0` of `path0:1`.
 fn device(label: &str) -> &str {
     label.split(':').next().unwrap_or(label)
@@ -49,6 +66,22 @@ mod tests {
         };
         assert_eq!(beside("lo"), [Ipv4Addr::UNSPECIFIED; 0]);
         assert_eq!(beside("path0"), [Ipv4Addr::new(10, 60, 0, 2)]);
+    }
+
+    #[test]
+    fn only_link_local_addresses_get_a_scope() {
+        let entries = nix::ifaddrs::getifaddrs().expect("interfaces");
+        let mut v6 = entries.filter_map(|entry| Some(*entry.address?.as_sockaddr_in6()?));
+        let loopback: SocketAddr = "[::1]:7".parse().expect("an address");
+        assert_eq!(scoped(loopback, loopback.ip()), loopback);
+        // A machine may have no link-local address.
+        if let Some(own) = v6.find(|own| own.ip().is_unicast_link_local()) {
+            let peer: SocketAddr = "[fe80::7]:7".parse().expect("an address");
+            let SocketAddr::V6(peer) = scoped(peer, own.ip().into()) else {
+                panic!("another family");
+            };
+            assert_eq!(peer.scope_id(), own.scope_id());
+        }
     }
 
     #[test]

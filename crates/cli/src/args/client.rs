@@ -1,11 +1,16 @@
 //! Arguments of `regatta client`.
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use regatta_model::{BitRate, Bytes};
 
-use super::{directory, integer, iperf, rate_unit::RateUnit, with_options};
+use super::{
+    directory, integer, iperf, local_address::LocalAddress, rate_unit::RateUnit, with_options,
+};
+
+/// Largest value of `--connect-timeout`.
+pub const MAX_CONNECT_TIMEOUT: Duration = Duration::from_secs(600);
 
 const AFTER_HELP: &str = "\
 The server prints the line to paste: `regatta server`. Flags of iperf3 have its meaning; numbers \
@@ -33,7 +38,7 @@ pub struct ClientArgs {
     pub token: Option<String>,
     /// Address of this machine to connect from
     #[arg(short = 'B', long, value_name = "ADDRESS", help_heading = "Server")]
-    pub bind: Option<IpAddr>,
+    pub bind: Option<LocalAddress>,
     /// Use IPv4 only
     #[arg(
         short = '4',
@@ -45,8 +50,8 @@ pub struct ClientArgs {
     /// Use IPv6 only
     #[arg(short = '6', long = "version6", help_heading = "Server")]
     pub ipv6: bool,
-    /// Longest time in milliseconds for a connection to be made [default: 10000]
-    #[arg(long, value_name = "MS", value_parser = integer(1, 600_000_u64), allow_hyphen_values = true, help_heading = "Server")]
+    /// Longest time in milliseconds for a connection to be made, and again for the TLS handshake over it [default: 10000]
+    #[arg(long, value_name = "MS", value_parser = integer(1, MAX_CONNECT_TIMEOUT.as_millis() as u64), allow_hyphen_values = true, help_heading = "Server")]
     pub connect_timeout: Option<u64>,
 
     /// Transports, as `regatta run` takes them, such as `quic-quinn` or `tcp:cc=bbr,label=BBR`; several are compared

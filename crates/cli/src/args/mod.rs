@@ -11,6 +11,7 @@ mod hosts;
 mod iperf;
 mod keys;
 mod live;
+mod local_address;
 pub mod option_messages;
 mod path;
 mod path_command;
@@ -39,13 +40,14 @@ use regatta_report::{
 pub use self::{
     assignment::{Assignment, table},
     bundle::BundleArgs,
-    client::ClientArgs,
+    client::{ClientArgs, MAX_CONNECT_TIMEOUT},
     cluster::{MergeArgs, StatusArgs, SubmitArgs},
     compare::CompareArgs,
     export::ExportArgs,
     hosts::{AddArgs, HostsArgs, HostsCommand},
     keys::SIZE,
     live::{AttachArgs, ViewArgs},
+    local_address::LocalAddress,
     path::PathArgs,
     path_command::PathCommandArgs,
     server::ServerArgs,

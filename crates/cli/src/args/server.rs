@@ -1,11 +1,11 @@
 //! Arguments of `regatta server`.
 
-use std::{net::IpAddr, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 use clap::Args;
 use regatta_model::{Bytes, PortRange};
 
-use super::{integer, iperf, quantity};
+use super::{integer, iperf, local_address::LocalAddress, quantity};
 
 const AFTER_HELP: &str = "\
 The line that it prints holds a secret: whoever has it may measure against this machine, within the \
@@ -21,7 +21,7 @@ pub struct ServerArgs {
     pub server: bool,
     /// Address to listen on; may be given several times [default: all of this machine]
     #[arg(short = 'B', long, value_name = "ADDRESS")]
-    pub bind: Vec<IpAddr>,
+    pub bind: Vec<LocalAddress>,
     /// TCP port to listen on
     #[arg(short, long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), allow_hyphen_values = true, default_value = "5201")]
     pub port: u16,

@@ -174,7 +174,7 @@ pub fn poll_until(files: &mut [PollFd<'_>], deadline: Option<Instant>) -> io::Re
 }
 
 /// Returns the number of bytes that were moved; `None` if it can be tried again later.
-fn or_later(moved: io::Result<usize>) -> io::Result<Option<usize>> {
+pub(super) fn or_later(moved: io::Result<usize>) -> io::Result<Option<usize>> {
     use io::ErrorKind::{Interrupted, WouldBlock};
     match moved {
         Err(error) if matches!(error.kind(), WouldBlock | Interrupted) => Ok(None),

@@ -22,7 +22,7 @@ const MAGIC: [u8; 8] = *b"regatta1";
 /// Length of the first message: magic, nonce, authentication code.
 pub const FIRST_MESSAGE_BYTES: usize = MAGIC.len() + NONCE_BYTES + KEY_BYTES;
 
-const NONCE_BYTES: usize = 16;
+pub const NONCE_BYTES: usize = 16;
 
 /// Secret that a server and its clients share, and the digest of the server's public key.
 #[derive(Clone, PartialEq, Eq)]
@@ -117,7 +117,7 @@ fn first_message_key(secret: &[u8; SECRET_BYTES]) -> hmac::Key {
 }
 
 /// Makes the first message of a client. It proves to the server that the client has the secret before the server
-/// computes anything for it; whoever repeats it gets no further than the TLS handshake.
+/// computes anything for it. A server accepts each nonce once.
 pub fn first_message(secret: &[u8; SECRET_BYTES], nonce: [u8; NONCE_BYTES]) -> Vec<u8> {
     let mut message = [&MAGIC[..], &nonce].concat();
     let tag = hmac::sign(&first_message_key(secret), &message);
@@ -125,14 +125,15 @@ pub fn first_message(secret: &[u8; SECRET_BYTES], nonce: [u8; NONCE_BYTES]) -> V
     message
 }
 
-/// Whether a message is the first one of a client that has the secret.
-pub fn is_first_message(secret: &[u8; SECRET_BYTES], message: &[u8]) -> bool {
-    let Some((signed, tag)) = message.split_at_checked(MAGIC.len() + NONCE_BYTES) else {
-        return false;
-    };
+/// Returns the nonce of the first message of a client that has the secret; `None` for any other message.
+pub fn first_message_nonce(
+    secret: &[u8; SECRET_BYTES],
+    message: &[u8],
+) -> Option<[u8; NONCE_BYTES]> {
+    let (signed, tag) = message.split_at_checked(MAGIC.len() + NONCE_BYTES)?;
     let expected = hmac::sign(&first_message_key(secret), signed);
-    signed.starts_with(&MAGIC)
-        && constant_time::verify_slices_are_equal(expected.as_ref(), tag).is_ok()
+    constant_time::verify_slices_are_equal(expected.as_ref(), tag).ok()?;
+    signed.strip_prefix(&MAGIC)?.try_into().ok()
 }
 
 #[cfg(test)]
@@ -184,13 +185,14 @@ mod tests {
     fn first_message_requires_the_secret() {
         let message = first_message(&[1; SECRET_BYTES], [2; NONCE_BYTES]);
         assert_eq!(message.len(), FIRST_MESSAGE_BYTES);
-        assert!(is_first_message(&[1; SECRET_BYTES], &message));
-        assert!(!is_first_message(&[3; SECRET_BYTES], &message));
+        let nonce = |secret, message: &[u8]| first_message_nonce(&[secret; SECRET_BYTES], message);
+        assert_eq!(nonce(1, &message), Some([2; NONCE_BYTES]));
+        assert_eq!(nonce(3, &message), None);
         for position in 0..message.len() {
             let mut other = message.clone();
             other[position] ^= 1;
-            assert!(!is_first_message(&[1; SECRET_BYTES], &other), "{position}");
-            assert!(!is_first_message(&[1; SECRET_BYTES], &message[..position]));
+            assert_eq!(nonce(1, &other), None, "{position}");
+            assert_eq!(nonce(1, &message[..position]), None);
         }
     }
 }

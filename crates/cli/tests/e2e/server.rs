@@ -1,9 +1,9 @@
 //! Tests of `regatta server` and `regatta client` over this machine's loopback.
 
 use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream},
-    process::{Child, ChildStdout, Stdio},
+    io::{BufRead, BufReader, ErrorKind, Read, Write},
+    net::{Shutdown, TcpListener, TcpStream},
+    process::{Child, ChildStdout, Command, Stdio},
     time::{Duration, Instant},
 };
 
@@ -37,7 +37,11 @@ impl Server {
         let port = free.expect("a free port").port().to_string();
         let mut all = vec!["server", "-B", local, "-p", &port];
         all.extend(args);
-        let mut command = bench.regatta(&all);
+        Self::of(bench.regatta(&all))
+    }
+
+    /// Starts a server by this command.
+    fn of(mut command: Command) -> Self {
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("it starts");
         let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -279,6 +283,159 @@ fn connections_without_token_get_no_answer_and_block_no_client() {
     done.assert_stderr_contains("does not accept the token");
     server.client(&bench, &["-n", "1K"]).assert_code(0);
     bench.run(&["client", address, "-n", "1K"]).assert_code(2);
+}
+
+/// Bytes of the first message of a client.
+const FIRST_MESSAGE_BYTES: usize = 56;
+
+/// Returns a first message that a client with the server's token has sent, and not to the server.
+fn first_message(bench: &Bench, server: &Server) -> Vec<u8> {
+    let (_, token) = server.address.split_once('#').expect("a token");
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let mut client = bench.regatta(&["client", &format!("{address}#{token}"), "-n", "1K"]);
+    client.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut client = client.spawn().expect("it starts");
+    let (mut stream, _) = listener.accept().expect("a connection");
+    let mut message = vec![0; FIRST_MESSAGE_BYTES];
+    stream.read_exact(&mut message).expect("a first message");
+    let _ = client.kill();
+    client.wait().expect("it ends");
+    message
+}
+
+#[test]
+fn a_repeated_first_message_opens_no_session_and_locks_nobody_out() {
+    let bench = Bench::new();
+    let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|it| it.local_addr());
+    let port = free.expect("a free port").port();
+    let mut limited = bench.command("sh");
+    limited.arg("-c").arg(format!(
+        "ulimit -n 200; exec {} server -B 127.0.0.1 -p {port}",
+        env!("CARGO_BIN_EXE_regatta")
+    ));
+    let server = Server::of(limited);
+    let message = first_message(&bench, &server);
+    let repeated: Vec<TcpStream> = (0..400)
+        .map(|_| {
+            let mut stream = TcpStream::connect(("127.0.0.1", port)).expect("it listens");
+            // The server may have closed it already.
+            let _ = stream.write_all(&message);
+            stream
+        })
+        .collect();
+    server.client(&bench, &["-n", "1K"]).assert_code(0);
+    // Those before the client have been read.
+    let open = repeated.iter().filter(|stream| {
+        stream.set_nonblocking(true).expect("a flag");
+        let read = (&mut &**stream).read(&mut [0]);
+        read.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
+    });
+    let open = open.count();
+    assert!(open <= 1, "{open} are open");
+}
+
+#[test]
+fn a_server_that_does_not_answer_says_nothing_about_the_token() {
+    let bench = Bench::new();
+    let token = Server::start(&bench, &[]);
+    let (_, token) = token.address.split_once('#').expect("a token");
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let named = format!("{address}#{token}");
+    let done = bench.run(&["client", &named, "-n", "1K", "--connect-timeout", "300"]);
+    done.assert_code(1);
+    done.assert_stderr_contains("took the connection and did not answer within 300 ms");
+    done.assert_stderr_contains("give `--connect-timeout 900`");
+    assert!(!done.stderr.contains("does not accept"), "{done:#?}");
+}
+
+/// A path on which the first packets after the connection are lost two times: the client sends them again after 3 s.
+#[test]
+fn a_token_is_right_on_a_path_that_delays_the_first_message() {
+    let bench = Bench::new();
+    let server = Server::start(&bench, &[]);
+    let (target, token) = server.address.split_once('#').expect("a token");
+    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let carry = |from: TcpStream, to: TcpStream, delay: Duration| {
+        std::thread::spawn(move || {
+            std::thread::sleep(delay);
+            let _ = std::io::copy(&mut &from, &mut &to);
+            let _ = to.shutdown(Shutdown::Write);
+        })
+    };
+    let named = format!("{address}#{token}");
+    let args = ["client", &named, "-n", "1K", "--connect-timeout", "60000"];
+    let mut client = bench.regatta(&args);
+    let client = client.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let client = client.spawn().expect("it starts");
+    let (near, _) = listener.accept().expect("a connection");
+    let far = TcpStream::connect(target).expect("it listens");
+    let clone = |stream: &TcpStream| stream.try_clone().expect("a descriptor");
+    let threads = [
+        carry(clone(&near), clone(&far), Duration::from_millis(4500)),
+        carry(far, near, Duration::ZERO),
+    ];
+    let output = client.wait_with_output().expect("it ends");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    for thread in threads {
+        thread.join().expect("an end");
+    }
+}
+
+/// Starts a server in a network of its own, which a script makes, and runs the line that it prints with these arguments.
+fn run_the_line(network: &str, server: &str, client: &str) -> Done {
+    let bench = Bench::new();
+    let script = format!(
+        "ip link set lo up
+         ip link add lone type veth peer name other
+         ip link set lone up; ip link set other up
+         {network}
+         regatta() {{ {regatta} \"$@\"; }}
+         mkfifo line
+         {regatta} server {server} -1 >line &
+         exec 3<line
+         while read -r line <&3; do
+           case \"$line\" in 'regatta client'*) break;; esac
+         done
+         echo \"$line\"
+         eval \"$line {client}\"",
+        regatta = env!("CARGO_BIN_EXE_regatta"),
+    );
+    let mut shell = bench.command("unshare");
+    shell.args([
+        "--user",
+        "--map-root-user",
+        "--net",
+        "--kill-child",
+        "--fork",
+    ]);
+    shell.args(["sh", "-e", "-c", &script]);
+    Done::from(shell.output().expect("unshare"))
+}
+
+#[test]
+fn the_line_of_a_server_without_a_default_route_has_its_address() {
+    let network = "ip addr add 198.51.100.7/24 dev lone";
+    let done = run_the_line(network, "-p 5301", "-n 1K");
+    done.assert_code(0);
+    let line = "regatta client '198.51.100.7:5301#";
+    assert!(done.stdout.starts_with(line), "{done:#?}");
+}
+
+#[test]
+fn link_local_addresses_are_measured_over() {
+    let network = "ip addr add fe80::7/64 dev lone nodad";
+    let transports = "tcp,tcp-tls,udp,udp-reliable,quic-quinn,quic-quiche,quic-s2n";
+    let client = format!("-n 100K -J --transport {transports}");
+    let done = run_the_line(network, "-B fe80::7%lone -p 5301", &client);
+    done.assert_code(0);
+    let line = "regatta client '[fe80::7%lone]:5301#";
+    assert!(done.stdout.starts_with(line), "{done:#?}");
+    let measured = done.stdout.matches("\"outcome\":\"measured\"").count();
+    assert_eq!(measured, transports.split(',').count(), "{done:#?}");
 }
 
 #[test]

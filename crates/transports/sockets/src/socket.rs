@@ -8,7 +8,7 @@ use std::{
 };
 
 use regatta_model::{Bytes, PortRange, Warning, phrase, reason, warning};
-use regatta_transport::TransportError;
+use regatta_transport::{TransportError, addresses::scoped};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::option::{self, Memory};
@@ -36,7 +36,7 @@ pub fn bind(
     receive_bytes: Option<usize>,
     send_bytes: Option<usize>,
 ) -> Result<(UdpSocket, Buffers), TransportError> {
-    let address = |port| SocketAddr::new(local, port);
+    let address = |port| scoped(SocketAddr::new(local, port), local);
     let opened = || -> io::Result<(UdpSocket, Buffers)> {
         let socket = Socket::new(
             Domain::for_address(address(0)),

@@ -9,8 +9,8 @@ use std::{
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{Facts, PortRange, StackFacts, Warning, reason};
 use regatta_transport::{
-    MonotonicTime, Result, Stop, TransportError, options::KernelCongestionControl,
-    socket_option::set_integer, wait,
+    MonotonicTime, Result, Stop, TransportError, addresses::scoped,
+    options::KernelCongestionControl, socket_option::set_integer, wait,
 };
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
@@ -64,7 +64,7 @@ impl Sockets {
             true => (Protocol::MPTCP, reason::cannot_open_mptcp_socket()),
             false => (Protocol::TCP, reason::cannot_open_socket("TCP")),
         };
-        let address = |port| SocketAddr::new(self.local, port);
+        let address = |port| scoped(SocketAddr::new(self.local, port), self.local);
         let domain = Domain::for_address(address(0));
         let socket =
             Socket::new(domain, Type::STREAM, Some(protocol)).map_err(TransportError::io(what))?;

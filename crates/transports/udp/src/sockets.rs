@@ -12,6 +12,7 @@ use regatta_control::{Role, TrialOrder};
 use regatta_model::{Facts, PortRange, reason};
 use regatta_transport::{
     Result, TransportError,
+    addresses::scoped,
     socket_option::{set_dscp, set_integer},
 };
 use regatta_transport_sockets::option;
@@ -90,7 +91,10 @@ fn open(order: &TrialOrder, local: SocketAddr) -> Result<Opened> {
     };
     let on = if offload { "on" } else { "off" };
     let facts = [(name, on.to_owned()), (buffer, bytes.to_string())];
-    let bind = |port| socket.bind(&SocketAddr::new(local.ip(), port).into());
+    let bind = |port| {
+        let address = SocketAddr::new(local.ip(), port);
+        socket.bind(&scoped(address, local.ip()).into())
+    };
     let bound = match local.port() {
         0 => PortRange::bind(order.ports, bind),
         port => bind(port),

@@ -170,8 +170,12 @@ fn server_of(args: &ClientArgs) -> Result<(ServerAddress, Token)> {
 
 /// Returns an address of the family that is used most likely; the size of a datagram follows from it.
 fn family(args: &ClientArgs, host: &str) -> IpAddr {
-    let is_v6 = host.parse().is_ok_and(|address: IpAddr| address.is_ipv6());
-    match args.ipv6 || args.bind.is_some_and(|bind| bind.is_ipv6()) || is_v6 {
+    let address = host.split('%').next().unwrap_or_default();
+    let is_v6 = address
+        .parse()
+        .is_ok_and(|address: IpAddr| address.is_ipv6());
+    let bind = args.bind.as_ref();
+    match args.ipv6 || bind.is_some_and(|bind| bind.ip().is_ipv6()) || is_v6 {
         true => Ipv6Addr::UNSPECIFIED.into(),
         false => Ipv4Addr::UNSPECIFIED.into(),
     }

@@ -1,7 +1,7 @@
 //! Admission of connections by their first message, before the server computes anything for them.
 
 use std::{
-    collections::VecDeque,
+    collections::{HashSet, VecDeque},
     io::{self, Read},
     net::{SocketAddr, TcpListener, TcpStream},
     os::fd::AsFd,
@@ -12,14 +12,17 @@ use nix::poll::{PollFd, PollFlags};
 
 use crate::pinned_tls::{
     poll_until,
-    token::{FIRST_MESSAGE_BYTES, SECRET_BYTES, is_first_message},
+    token::{FIRST_MESSAGE_BYTES, NONCE_BYTES, SECRET_BYTES, first_message_nonce},
 };
 
-/// Longest time for the first message of a connection.
-const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Longest time for the first message of a connection, some of whose packets may have to be sent again.
+const FIRST_MESSAGE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Connections that may be without their first message at once; a further one closes the oldest.
-const MAX_PENDING: usize = 256;
+pub const MAX_PENDING: usize = 256;
+
+/// First messages that are remembered, so that nobody can repeat them: the newest ones.
+const MAX_NONCES: usize = 1 << 16;
 
 /// Pause after the system had no descriptor for a connection.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -28,7 +31,33 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Admission<'a> {
     listeners: &'a [TcpListener],
     secret: [u8; SECRET_BYTES],
+    /// Most connections without their first message.
+    max_pending: usize,
     pending: VecDeque<PendingConnection>,
+    seen: Nonces,
+}
+
+/// Nonces of the first messages that were accepted, the oldest first.
+#[derive(Default)]
+struct Nonces {
+    order: VecDeque<[u8; NONCE_BYTES]>,
+    all: HashSet<[u8; NONCE_BYTES]>,
+}
+
+impl Nonces {
+    /// Adds a nonce; returns `false` for one that was added before.
+    fn add(&mut self, nonce: [u8; NONCE_BYTES]) -> bool {
+        if !self.all.insert(nonce) {
+            return false;
+        }
+        self.order.push_back(nonce);
+        if self.order.len() > MAX_NONCES
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.all.remove(&oldest);
+        }
+        true
+    }
 }
 
 /// Connection that has not shown that it knows the secret.
@@ -65,17 +94,23 @@ impl PendingConnection {
 }
 
 impl<'a> Admission<'a> {
-    /// Begins with listeners that do not block.
-    pub fn new(listeners: &'a [TcpListener], secret: [u8; SECRET_BYTES]) -> Self {
+    /// Begins with listeners that do not block, and at most `max_pending` connections without their first message.
+    pub fn new(
+        listeners: &'a [TcpListener],
+        secret: [u8; SECRET_BYTES],
+        max_pending: usize,
+    ) -> Self {
         Self {
             listeners,
             secret,
+            max_pending,
             pending: VecDeque::new(),
+            seen: Nonces::default(),
         }
     }
 
     /// Waits for connections, and returns those that have shown that they know the secret. Others are closed without
-    /// an answer.
+    /// an answer, also those that repeat the first message of another one.
     ///
     /// # Errors
     /// An error of the wait.
@@ -96,8 +131,8 @@ impl<'a> Admission<'a> {
                     incomplete.push_back(connection)
                 }
                 HelloState::Complete
-                    if is_first_message(&self.secret, &connection.message)
-                        && connection.stream.set_nonblocking(false).is_ok() =>
+                    if first_message_nonce(&self.secret, &connection.message)
+                        .is_some_and(|nonce| self.seen.add(nonce)) =>
                 {
                     admitted.push((connection.stream, connection.address));
                 }
@@ -126,8 +161,9 @@ impl<'a> Admission<'a> {
         Ok((listeners_ready, events.collect()))
     }
 
+    /// Accepts connections, and not more than what can be read from once before the oldest are closed.
     fn accept(&mut self, listener: &TcpListener) {
-        loop {
+        for _ in 0..self.max_pending.div_ceil(2) {
             let (stream, address) = match listener.accept() {
                 Ok(accepted) => accepted,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -142,7 +178,7 @@ impl<'a> Admission<'a> {
             if stream.set_nonblocking(true).is_err() {
                 continue;
             }
-            if self.pending.len() == MAX_PENDING {
+            if self.pending.len() >= self.max_pending {
                 self.pending.pop_front();
             }
             self.pending.push_back(PendingConnection {
@@ -169,7 +205,7 @@ mod tests {
         listener.set_nonblocking(true).expect("a flag");
         let address = listener.local_addr().expect("an address");
         let listeners = [listener];
-        let mut admission = Admission::new(&listeners, [1; SECRET_BYTES]);
+        let mut admission = Admission::new(&listeners, [1; SECRET_BYTES], MAX_PENDING);
         let connect = || TcpStream::connect(address).expect("it listens");
         let _silent = connect();
         let mut wrong = connect();
@@ -198,12 +234,50 @@ mod tests {
     }
 
     #[test]
+    fn a_first_message_is_accepted_once() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        listener.set_nonblocking(true).expect("a flag");
+        let address = listener.local_addr().expect("an address");
+        let listeners = [listener];
+        let mut admission = Admission::new(&listeners, [1; SECRET_BYTES], MAX_PENDING);
+        let mut sent_by = |nonce| {
+            let mut connection = TcpStream::connect(address).expect("it listens");
+            let message = first_message(&[1; SECRET_BYTES], [nonce; NONCE_BYTES]);
+            connection.write_all(&message).expect("sent");
+            let from = connection.local_addr().expect("an address");
+            // One that is closed is pending no longer.
+            let mut admitted = admission.next().expect("it waits");
+            while admitted.is_empty() && !admission.pending.is_empty() {
+                admitted = admission.next().expect("it waits");
+            }
+            (
+                connection,
+                admitted.iter().any(|(_, address)| *address == from),
+            )
+        };
+        assert!(sent_by(1).1);
+        assert!(sent_by(2).1);
+        let (mut repeated, is_admitted) = sent_by(1);
+        assert!(!is_admitted);
+        assert!(!matches!(repeated.read(&mut [0; 1]), Ok(1..)));
+    }
+
+    #[test]
+    fn nonces_are_remembered_up_to_a_limit() {
+        let mut nonces = Nonces::default();
+        let nonce = |number: usize| (number as u128).to_le_bytes();
+        assert!((0..=MAX_NONCES).all(|number| nonces.add(nonce(number))));
+        assert!(!nonces.add(nonce(MAX_NONCES)));
+        assert_eq!(nonces.all.len(), MAX_NONCES);
+    }
+
+    #[test]
     fn oldest_pending_connection_is_closed_at_the_limit() {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
         listener.set_nonblocking(true).expect("a flag");
         let address = listener.local_addr().expect("an address");
         let listeners = [listener];
-        let mut admission = Admission::new(&listeners, [1; SECRET_BYTES]);
+        let mut admission = Admission::new(&listeners, [1; SECRET_BYTES], MAX_PENDING);
         let mut pending = Vec::new();
         for _ in 0..=MAX_PENDING {
             pending.push(TcpStream::connect(address).expect("it listens"));

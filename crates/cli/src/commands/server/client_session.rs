@@ -22,14 +22,14 @@ use super::{
 };
 use crate::{
     commands::client::events::ClientEvent,
-    pinned_tls::{Hello, relay, set_up},
+    pinned_tls::{Hello, handshake, relay, set_up},
 };
 
 /// Longest silence of a client: one that is longer has lost its network, and its turn.
 const SILENCE: Duration = Duration::from_secs(4);
 
-/// Longest time for the TLS handshake.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest time for the TLS handshake, some of whose packets may have to be sent again.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Events of a client that are written in any case, and those for each second of its turn.
 const EVENTS: u64 = 1000;
@@ -37,7 +37,7 @@ const EVENTS_PER_SECOND: u64 = 20;
 
 /// Client that has shown that it knows the secret.
 pub struct Client {
-    pub stream: TcpStream,
+    pub stream: Arc<TcpStream>,
     pub address: SocketAddr,
     /// Number among the clients of the server.
     pub number: u64,
@@ -54,19 +54,14 @@ impl Client {
     }
 
     fn serve(self, server: &Server<'_>, address: SocketAddr) -> io::Result<()> {
-        let tls = self.handshake(server)?;
+        let mut tls = self.handshake(server)?;
         let local = self.stream.local_addr()?.ip().to_canonical();
         let deadline = Arc::<OnceLock<Instant>>::default();
         let (mut local_end, relay_end) = UnixStream::pair()?;
         let (tcp, relay_deadline) = (self.stream, Arc::clone(&deadline));
-        let relay = thread::Builder::new().name("tls".into()).spawn(move || {
-            relay(
-                &mut Connection::Server(tls),
-                &tcp,
-                &relay_end,
-                &relay_deadline,
-            )
-        })?;
+        let relay = thread::Builder::new()
+            .name("tls".into())
+            .spawn(move || relay(&mut tls, &tcp, &relay_end, &relay_deadline))?;
         let served = match acquire_slot(server, self.number, &mut local_end) {
             Ok(turn) => {
                 server.note(self.number, &format!("{address} measures"));
@@ -97,19 +92,12 @@ impl Client {
         }))
     }
 
-    fn handshake(&self, server: &Server<'_>) -> io::Result<ServerConnection> {
-        let socket = SockRef::from(&self.stream);
-        set_up(&socket, SILENCE)?;
-        self.stream.set_read_timeout(Some(HANDSHAKE_TIMEOUT))?;
+    fn handshake(&self, server: &Server<'_>) -> io::Result<Connection> {
+        let _under_way = server.handshakes.begin(self.number, &self.stream);
         let tls = ServerConnection::new(Arc::clone(&server.tls));
-        let mut tls = tls.map_err(io::Error::other)?;
-        let until = Instant::now() + HANDSHAKE_TIMEOUT;
-        while tls.is_handshaking() {
-            if Instant::now() >= until {
-                return Err(io::ErrorKind::TimedOut.into());
-            }
-            tls.complete_io(&mut &self.stream)?;
-        }
+        let mut tls = Connection::Server(tls.map_err(io::Error::other)?);
+        handshake(&mut tls, &self.stream, Instant::now() + HANDSHAKE_TIMEOUT)?;
+        set_up(&SockRef::from(&*self.stream), SILENCE)?;
         Ok(tls)
     }
 }

@@ -2,6 +2,7 @@
 
 mod admission;
 mod client_session;
+mod handshakes;
 mod keys_file;
 mod queue;
 
@@ -13,17 +14,24 @@ use std::{
     thread,
 };
 
+use nix::sys::resource::{Resource, getrlimit};
 use parking_lot::Mutex;
 use regatta_model::{PortRange, shell::printable};
 use rustls::ServerConfig;
 use serde::Serialize;
 use socket2::{Domain, Socket, Type};
 
-use self::{admission::Admission, client_session::Client, queue::Queue};
+use self::{
+    admission::{Admission, MAX_PENDING},
+    client_session::Client,
+    handshakes::{Handshakes, MAX_HANDSHAKES},
+    queue::Queue,
+};
 use super::client::events::ClientEvent;
 use crate::{
-    args::ServerArgs,
+    args::{LocalAddress, ServerArgs},
     exit::{Code, OrFailure as _, Result, own_executable},
+    hosts::address::of_interfaces,
     output::{self, line_output::LineOutput},
 };
 
@@ -40,6 +48,7 @@ const BACKLOG: i32 = 128;
 pub struct Server<'a> {
     args: &'a ServerArgs,
     tls: Arc<ServerConfig>,
+    handshakes: Handshakes,
     queue: Queue,
     data_ports: PortRange,
     executable: PathBuf,
@@ -103,9 +112,11 @@ pub fn server(args: &ServerArgs) -> Result<Code> {
     const TLS: &str = "cannot set up TLS";
     let token = keys.token().context(TLS)?;
     let listeners = listen(args)?;
+    let files = getrlimit(Resource::RLIMIT_NOFILE).map_or(usize::MAX, |(files, _)| files as usize);
     let server = Server {
         args,
         tls: Arc::new(keys.config().context(TLS)?),
+        handshakes: Handshakes::new(MAX_HANDSHAKES.min(files / 8)),
         queue: Queue::new(args.parallel, args.max_clients),
         data_ports: data_ports(args),
         executable: own_executable()?,
@@ -114,8 +125,10 @@ pub fn server(args: &ServerArgs) -> Result<Code> {
             json: args.json,
         },
     };
-    let name = args.name.clone();
-    let name = name.unwrap_or_else(|| name_of_this_machine(args));
+    let names = match &args.name {
+        Some(name) => vec![name.clone()],
+        None => names_of_this_machine(args),
+    };
     let listening = format!(
         "listening on TCP port {}; trials use the ports {} of TCP, UDP and SCTP\n",
         args.port, server.data_ports
@@ -124,12 +137,18 @@ pub fn server(args: &ServerArgs) -> Result<Code> {
         server.events.output.lock().text(&listening)?;
     }
     // The file can be for others, too, and the token is a secret.
-    output::out(&format!(
-        "{listening}regatta client '{name}:{}#{}'\n",
-        args.port,
-        token.encode()
-    ))?;
-    serve(&server, Admission::new(&listeners, keys.secret))
+    let (port, token) = (args.port, token.encode());
+    let lines = names.iter();
+    let lines: String = lines
+        .map(|name| format!("regatta client '{name}:{port}#{token}'\n"))
+        .collect();
+    output::out(&format!("{listening}{lines}"))?;
+    // Strangers have a part of the files alone.
+    let max_pending = MAX_PENDING.min(files / 4).max(1);
+    serve(
+        &server,
+        Admission::new(&listeners, keys.secret, max_pending),
+    )
 }
 
 fn serve(server: &Server<'_>, mut admission: Admission<'_>) -> Result<Code> {
@@ -140,7 +159,7 @@ fn serve(server: &Server<'_>, mut admission: Admission<'_>) -> Result<Code> {
             for (stream, address) in admitted {
                 number += 1;
                 let client = Client {
-                    stream,
+                    stream: Arc::new(stream),
                     address,
                     number,
                 };
@@ -166,8 +185,8 @@ fn data_ports(args: &ServerArgs) -> PortRange {
 
 /// Opens the listening sockets.
 fn listen(args: &ServerArgs) -> Result<Vec<TcpListener>> {
-    let one = |address: IpAddr, both: bool| {
-        let address = SocketAddr::new(address, args.port);
+    let one = |address: &LocalAddress, both: bool| {
+        let address = address.with_port(args.port);
         listen_on(address, both)
             .bad()
             .context(format!("cannot listen on `{address}`"))
@@ -175,15 +194,15 @@ fn listen(args: &ServerArgs) -> Result<Vec<TcpListener>> {
     };
     if !args.bind.is_empty() {
         let addresses = args.bind.iter();
-        return addresses.map(|address| one(*address, false)).collect();
+        return addresses.map(|address| one(address, false)).collect();
     }
-    let v4: IpAddr = Ipv4Addr::UNSPECIFIED.into();
-    let v6: IpAddr = Ipv6Addr::UNSPECIFIED.into();
+    let v4 = IpAddr::from(Ipv4Addr::UNSPECIFIED).into();
+    let v6 = IpAddr::from(Ipv6Addr::UNSPECIFIED).into();
     let listener = match (args.ipv4, args.ipv6) {
-        (true, _) => one(v4, false),
-        (_, true) => one(v6, false),
+        (true, _) => one(&v4, false),
+        (_, true) => one(&v6, false),
         // A kernel without IPv6 has IPv4.
-        _ => one(v6, true).or_else(|_| one(v4, false)),
+        _ => one(&v6, true).or_else(|_| one(&v4, false)),
     };
     Ok(vec![listener?])
 }
@@ -200,15 +219,19 @@ fn listen_on(address: SocketAddr, both: bool) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Returns an address by which others may reach this machine: the one that was given, or that of its default route.
-fn name_of_this_machine(args: &ServerArgs) -> String {
-    let written = |address: IpAddr| match address {
-        IpAddr::V4(address) => address.to_string(),
-        IpAddr::V6(address) => format!("[{address}]"),
+/// Returns addresses by which others may reach this machine: the one that was given, or that of its default route, or
+/// without one all that it has.
+fn names_of_this_machine(args: &ServerArgs) -> Vec<String> {
+    let written = |address: &LocalAddress| match address.ip() {
+        IpAddr::V4(_) => address.to_string(),
+        IpAddr::V6(_) => format!("[{address}]"),
     };
-    if let Some(address) = args.bind.first().filter(|it| !it.is_unspecified()) {
-        return written(*address);
+    let given = args.bind.first();
+    if let Some(address) = given.filter(|it| !it.ip().is_unspecified()) {
+        return vec![written(address)];
     }
+    let has_v4 = !args.ipv6 && given.is_none_or(|it| it.ip().is_ipv4());
+    let has_v6 = !args.ipv4 && given.is_none_or(|it| it.ip().is_ipv6());
     // Nothing is sent: the kernel selects the address that it would use. These networks are for documentation.
     let towards = |from: IpAddr, to: &str| -> Option<IpAddr> {
         let socket = UdpSocket::bind((from, 0)).ok()?;
@@ -217,9 +240,20 @@ fn name_of_this_machine(args: &ServerArgs) -> String {
     };
     let v4 = || towards(Ipv4Addr::UNSPECIFIED.into(), "192.0.2.1:9");
     let v6 = || towards(Ipv6Addr::UNSPECIFIED.into(), "[2001:db8::1]:9");
-    let found = match args.ipv6 {
-        true => v6(),
-        false => v4().or_else(v6),
+    let v4 = has_v4.then(v4).flatten();
+    let routed = v4.or_else(|| has_v6.then(v6).flatten());
+    let mut all: Vec<IpAddr> = match routed {
+        Some(address) => vec![address],
+        None => of_interfaces().into_iter().map(|(_, it)| it).collect(),
     };
-    written(found.unwrap_or(Ipv4Addr::LOCALHOST.into()))
+    all.retain(|it| !it.is_loopback() && if it.is_ipv4() { has_v4 } else { has_v6 });
+    all.sort_by_key(IpAddr::is_ipv6);
+    if all.is_empty() {
+        // Nobody else can reach it.
+        all.push(match has_v4 {
+            true => Ipv4Addr::LOCALHOST.into(),
+            false => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    all.into_iter().map(|it| written(&it.into())).collect()
 }

@@ -11,7 +11,8 @@ use regatta_control::{Role, TrialOrder};
 use regatta_model::{BitRate, Bytes, Facts, PortRange, Warning, phrase, reason, warning};
 use regatta_transport::{
     Accepted, Client, Endpoint, MonotonicTime, Purpose, Result, Server, Stop, TransportError,
-    addresses::further_addresses, opening::Token,
+    addresses::{further_addresses, scoped},
+    opening::Token,
 };
 use regatta_transport_sockets::{
     endpoints::{Connecting, EndBase, Incoming, check_peer},
@@ -143,7 +144,8 @@ impl<R> End<R> {
         options::apply(&self.options, &socket)
             .map_err(TransportError::io(reason::cannot_set_sctp_options()))?;
         PortRange::bind(self.order.ports, |port| {
-            socket.bind(&SocketAddr::new(self.order.local, port).into())
+            let local = self.order.local;
+            socket.bind(&scoped(SocketAddr::new(local, port), local).into())
         })
         .map_err(TransportError::io(reason::cannot_bind(
             &self.order.local.to_string(),
