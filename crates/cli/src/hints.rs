@@ -6,9 +6,12 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{Command, CommandFactory as _};
+use clap::{Command, CommandFactory as _, Parser as _};
 
-use crate::args::Args;
+use crate::{
+    args::{self, Args},
+    study,
+};
 
 /// Options of other programs, which messages name without them: those of Docker, of the node exporter and of Cargo.
 const FOREIGN: [&str; 4] = [
@@ -88,4 +91,24 @@ fn messages_name_only_commands_and_options_that_exist() {
     }
     assert!(found > 100, "only {found} were found");
     assert!(unknown.is_empty(), "{}", unknown.join("\n"));
+}
+
+/// Returns the message about a command line of `regatta run` that is refused.
+fn refused(options: &[&str]) -> Option<String> {
+    let line = [&["regatta", "run"], options].concat();
+    let Ok(Args {
+        command: args::Command::Run(run),
+        ..
+    }) = Args::try_parse_from(line)
+    else {
+        panic!("another command");
+    };
+    Some(study::choose(&run).err()?.message_and_hint().0)
+}
+
+#[test]
+fn bursts_of_loss_of_one_direction_are_given_as_those_of_both() {
+    let bursts = "loss_bursts=to_bad=1%:to_good=30%";
+    let line = ["--transport", "tcp", "--forward", bursts];
+    assert_eq!(refused(&line), None);
 }

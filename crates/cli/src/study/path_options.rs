@@ -184,9 +184,12 @@ pub fn table_of(keys: &[Assignment], kind_of: fn(&str) -> Option<KeyKind>) -> Re
         }
         // Other values that are no text are refused where they are read.
         let value = match kind_of(last) {
-            Some(kind @ (KeyKind::Flag | KeyKind::Number { .. } | KeyKind::Numbers)) => {
-                value_of(kind, value)?
-            }
+            Some(
+                kind @ (KeyKind::Flag
+                | KeyKind::Number { .. }
+                | KeyKind::Numbers
+                | KeyKind::Table(..)),
+            ) => value_of(kind, value)?,
             _ => Value::String(value.clone()),
         };
         if inside.insert(last.to_owned(), value).is_some() {

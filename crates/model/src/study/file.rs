@@ -7,7 +7,8 @@ use super::{
     claim::read_claims,
     curve::read_curve,
     error::{Result, StudyError},
-    message::{Message, key, message, setting, text_setting},
+    keys::PATH_KEYS,
+    message::{Message, key as name_of, message, setting, text_setting},
     parts::{LONGEST_NAME, TransportSpans, read_published, read_source, read_transport},
     path::{read_condition, read_tuning},
     rounds,
@@ -15,6 +16,7 @@ use super::{
     source::{File, no_files},
     sweep::{Expansion, Part, Written, read_sweeps},
     work::read_workload,
+    work_keys::WORKLOAD_KEYS,
 };
 use crate::{named::Named as _, units::UnitError};
 
@@ -96,7 +98,7 @@ impl StudyFile {
         let claims = root.sections("claim", "claim")?;
         let curves = root.sections("curve", "curve")?.into_iter();
         let curves = curves.map(read_curve).collect::<Result<_>>()?;
-        root.end()?;
+        root.end_unless(of_a_section)?;
 
         refuse! { root;
             transports.is_empty() => 0..0,
@@ -281,7 +283,7 @@ fn read_hosts(root: &mut Section<'_>) -> Result<Vec<String>> {
     };
     refuse! { root;
         !fits => 0..0,
-            [key("hosts"), " are the names of two different hosts of the hosts file"],
+            [name_of("hosts"), " are the names of two different hosts of the hosts file"],
             ["write ", setting("hosts", TWO_HOSTS), ": the first one connects, `local` is this machine"];
     }
     Ok(hosts)
@@ -312,13 +314,26 @@ fn read_heading(root: &mut Section<'_>) -> Result<[String; 3]> {
     Ok([name, title, description])
 }
 
+/// Returns the hint for a key at the head of a study that belongs into one of its sections.
+fn of_a_section(key: &str) -> Option<Message> {
+    let section = match key {
+        _ if PATH_KEYS.iter().any(|known| known.name == key) => "[[condition]]",
+        _ if WORKLOAD_KEYS.iter().any(|known| known.name == key) => "[[workload]]",
+        _ => return None,
+    };
+    Some(message!([
+        name_of(key),
+        format!(" is a key of `{section}`")
+    ]))
+}
+
 /// Reads `capture`, and puts the path into the form that a capture needs.
 fn read_capture(root: &mut Section<'_>, path: &mut PathSetup) -> Result<Option<CaptureSetup>> {
-    let Some((capture, span)) = root.quantity("capture", "\"headers\"", str::parse)? else {
+    let Some((capture, span)) = root.quantity("capture", "headers", str::parse)? else {
         return Ok(None);
     };
     *path = CaptureSetup::path(*path).map_err(|why| {
-        let hint = message!(["leave that out, or ", key("capture")]);
+        let hint = message!(["leave that out, or ", name_of("capture")]);
         root.error(span, why.after("there is no capture here: "), hint)
     })?;
     Ok(Some(capture))
@@ -332,7 +347,7 @@ fn read_times(root: &mut Section<'_>) -> Result<[Duration; 3]> {
     if let Some((interval, span)) = &sample_interval {
         refuse! { root;
             *interval < Duration::from_millis(10) => span.clone(),
-                [key("sample_interval"), " is shorter than 10 ms, which would disturb what is measured"],
+                [name_of("sample_interval"), " is shorter than 10 ms, which would disturb what is measured"],
                 ["write ", text_setting("sample_interval", "100ms")];
         }
     }

@@ -5,8 +5,8 @@ use std::{ops::Range, time::Duration};
 use super::{
     draft::Draft,
     error::Result,
-    keys::{fault, read_link},
-    message::{key as name_of, message, text_setting},
+    keys::{PATH_KEYS, fault, read_link},
+    message::{Message, key as name_of, message, text_setting},
     section::{Section, refuse},
     source::File,
     steps::{Staircase, read_staircase},
@@ -50,10 +50,31 @@ fn read_keys(section: &mut Section<'_>, name: &str, directions: &mut [Draft; 2])
     for (key, direction) in ["forward", "reverse"].into_iter().zip(directions) {
         if let Some(mut section) = section.section(key, &format!("[{name}.{key}]"))? {
             read_link(&mut section, direction)?;
-            section.end()?;
+            section.end_unless(of_both_directions)?;
         }
     }
     Ok(())
+}
+
+/// Returns the hint for a key of a condition that is of both directions, in the table of one.
+fn of_both_directions(key: &str) -> Option<Message> {
+    let key = PATH_KEYS.iter().find(|known| known.name == key)?.name;
+    let both = " is of both directions, a key of `[[condition]]`";
+    Some(match key {
+        "rtt" => message!([
+            name_of(key),
+            both,
+            "; one of them has ",
+            text_setting("delay", "15ms")
+        ]),
+        "rtt_jitter" => message!([
+            name_of(key),
+            both,
+            "; one of them has ",
+            text_setting("jitter", "2ms")
+        ]),
+        _ => message!([name_of(key), both]),
+    })
 }
 
 /// Reads `tuning` and `[host]` of a study: the tuning of conditions that name none, and single values.

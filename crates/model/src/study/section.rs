@@ -577,13 +577,19 @@ impl<'a> Section<'a> {
 
     /// Returns an error for the first key that was not read.
     pub fn end(&self) -> Result<()> {
+        self.end_unless(|_| None)
+    }
+
+    /// Returns an error for the first key that was not read. `misplaced` returns the hint for a key of another table.
+    pub fn end_unless(&self, misplaced: impl FnOnce(&str) -> Option<Message>) -> Result<()> {
         let Some((key, _)) = self.table.iter().min_by_key(|(key, _)| key.span().start) else {
             return Ok(());
         };
-        let mut hint = format!("{} knows {}", self.name, list(&self.known));
-        if let Some(near) = nearest(key.get_ref(), &self.known) {
-            hint.insert_str(0, &format!("did you mean `{near}`? "));
-        }
+        let hint = misplaced(key.get_ref()).unwrap_or_else(|| {
+            let near = nearest(key.get_ref(), &self.known);
+            let near = near.map_or_else(String::new, |near| format!("did you mean `{near}`? "));
+            format!("{near}{} knows {}", self.name, list(&self.known)).into()
+        });
         let message = message!([
             "unknown key ",
             name_of(key.get_ref()),

@@ -3,6 +3,7 @@
 mod claims;
 mod condition;
 mod documents;
+mod hints;
 mod published;
 mod rounds;
 mod script;
