@@ -1,7 +1,7 @@
 //! Accounts and servers of hosts that are set up in other ways: sudo, few sessions, IPv6, a jump host, a terminal, disks
 //! that are full or cannot be written, uploads that broke off.
 
-use std::io::Read as _;
+use std::{io::Read as _, os::unix::fs::MetadataExt as _};
 
 use super::*;
 
@@ -117,6 +117,24 @@ fn a_host_without_sessions_is_refused() {
     let expected = ["opens no session", "hint: ", "`MaxSessions 0`"];
     assert_fails_with(&lab.run(&["hosts", "check", "a"]), &expected);
     assert_fails_with(&lab.add("a", &lab.password, &[]), &expected);
+}
+
+#[test]
+fn files_are_received_with_the_rights_of_the_account_and_not_of_sudo() {
+    let Some(lab) = Lab::start() else { return };
+    lab.add_both();
+    lab.sudo("Defaults use_pty\nracer ALL=(root) NOPASSWD: ALL\n");
+    lab.bench.write("file", "content");
+    let send = |to: &str| lab.run(&["wdt", "send", "file", to, "--no-progress"]);
+    succeeds(&send("a:incoming"));
+    let owner = fs::metadata(lab.home("a").join("incoming/file"))
+        .expect("a file")
+        .uid();
+    let home = fs::metadata(lab.home("a")).expect("a directory").uid();
+    assert!(owner != 0 && owner == home, "{owner}, not {home}");
+    for to in ["a:../../../../root/x", "a:/usr/x"] {
+        assert_fails(&send(to), "Permission denied");
+    }
 }
 
 #[test]
