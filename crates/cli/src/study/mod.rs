@@ -12,7 +12,8 @@ use std::{fs, path::Path, time::Duration};
 
 use regatta_model::{
     BedKind, Condition, Emulator, Guests, HostTuning, Named as _, Placement, Study, Until,
-    study::{BUILTIN, Builtin, DEFAULT, StudyFile, builtin},
+    shell::printable,
+    study::{BUILTIN, Builtin, DEFAULT, StudyFile, builtin, is_host_name},
     units::format_duration,
 };
 use serde::{Deserialize, Serialize};
@@ -166,6 +167,17 @@ fn read_stored(path: &Path) -> Result<StoredStudy> {
             "`{shown}` is no study that `regatta submit` has stored"
         ))
         .hint("a study that you write is a TOML file, `NAME.toml`")?;
+    // It names directories and jobs.
+    let name = &stored.study.name;
+    if !is_host_name(name) {
+        let name = printable(name);
+        return Err(Failure::input(
+            format!(
+                "`{shown}` is no study that `regatta submit` has stored: `{name}` is no name of one"
+            ),
+            "submit the study file anew",
+        ));
+    }
     registry::check_all(&stored.study.transports)?;
     registry::check_endings(&stored.study)?;
     Ok(stored)
@@ -548,5 +560,24 @@ mod tests {
     fn several_sizes_beside_a_sweep_of_workloads_are_refused() {
         let error = with_options("udpr", &["--size", "1MB,2MB"]).expect_err("refused");
         assert!(error.render(false).contains("sweeps its workloads"));
+    }
+
+    /// The name stands in scripts for Slurm and names directories, whoever wrote the file.
+    #[test]
+    fn a_stored_study_has_a_name_that_a_study_can_have() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("study.json");
+        let text = "name = \"two\"\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"lan\"\n[[workload]]\nkind = \"bulk\"\n";
+        let mut study = Study::parse(text, "two").expect("a study");
+        for (name, is_read) in [("two", true), ("$(id)", false), ("../two", false)] {
+            study.name = name.to_owned();
+            let stored = StoredStudy {
+                study: study.clone(),
+                study_text: text.to_owned(),
+            };
+            let json = serde_json::to_string(&stored).expect("JSON");
+            fs::write(&file, json).expect("a file");
+            assert_eq!(read_stored(&file).is_ok(), is_read, "{name}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use clap::Parser as _;
-use regatta_model::{Named as _, RunHeader, Study};
+use regatta_model::{Named as _, RunHeader, Study, shell::quoted_word};
 use regatta_process::TemporaryDirectory;
 
 use crate::{
@@ -53,10 +53,18 @@ pub fn command(header: &RunHeader) -> RerunCommand {
     });
     options.insert(0, "regatta run study.toml".to_owned());
     options.push("--out again".to_owned());
+    let line: Vec<String> = options.iter().map(|it| quoted(it)).collect();
     RerunCommand {
-        line: options.join(" "),
+        line: line.join(" "),
         checked,
     }
+}
+
+/// Returns options with each word quoted for a shell: the text of a study is data, and of whoever made it.
+fn quoted(options: &str) -> String {
+    let words = shlex::split(options).unwrap_or_else(|| vec![options.to_owned()]);
+    let words: Vec<_> = words.iter().map(|word| quoted_word(word)).collect();
+    words.join(" ")
 }
 
 /// Returns the study that a command asks for.
@@ -79,6 +87,24 @@ fn chosen(text: &str, options: &[String]) -> Result<Study, String> {
         Err(failure) => {
             let reason = failure.message_and_hint().0;
             Err(reason.replace(&*file.to_string_lossy(), "study.toml"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_somebody_else_runs_nothing_in_a_shell() {
+        for (options, expected) in [
+            ("--rate '8 Mbit/s' --seed 7", "--rate '8 Mbit/s' --seed 7"),
+            ("--seed $(touch x)", "--seed '$(touch' 'x)'"),
+            ("--seed 7; touch x", "--seed '7;' touch x"),
+            ("--seed `id` | sh", "--seed '`id`' '|' sh"),
+            ("--name 'unclosed", "'--name '\\''unclosed'"),
+        ] {
+            assert_eq!(quoted(options), expected);
         }
     }
 }
