@@ -268,7 +268,10 @@ fn arguments_are_checked_before_anything_starts() {
             ["--reverse", "rate=0Mbit/s"],
             "a rate of zero carries nothing",
         ),
-        (["--forward", "loss_bursts=1%"], "`loss_bursts` is a table"),
+        (
+            ["--forward", "loss_bursts=1%"],
+            "write `to_bad=1%:to_good=30%`",
+        ),
         (["--step", "rtt=50ms"], "says not when or not what"),
         (["--step", "0s:rtt=50ms"], "does not come after the start"),
         (["--step", "5s:rtt=50ms:rtt=40ms"], "`rtt` is said twice"),

@@ -43,7 +43,7 @@ mod workloads;
 
 use itertools::Itertools as _;
 use regatta_model::{
-    MetricDefinition, Study, Until,
+    MetricDefinition, PathCheck, Study, Text, Until,
     metric::{Place, is_in, names_in, shown_in},
 };
 use regatta_results::RunState;
@@ -165,7 +165,7 @@ pub fn summarise(data: &RunData) -> Summary {
         differences,
         workload_differences,
         published: Vec::new(),
-        path_checks: data.path_checks.clone(),
+        path_checks: data.path_checks.iter().map(in_english).collect(),
     };
     summary.gates = gates::all(data, &summary);
     summary.published = published::all(data, &summary);
@@ -255,4 +255,11 @@ fn method(data: &RunData) -> Vec<String> {
         }
     }
     sentences
+}
+
+/// Returns a path check whose reason is text alone, as JSON has it.
+fn in_english(check: &PathCheck) -> PathCheck {
+    let mut check = check.clone();
+    check.spoiled = check.spoiled.as_ref().map(Text::in_english);
+    check
 }

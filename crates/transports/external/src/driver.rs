@@ -16,7 +16,7 @@ use regatta_transport::{
 use crate::{
     describe,
     error::ProgramFailure,
-    files::TrialFiles,
+    files::{KEEP, TrialFiles},
     program::{Command, path_here},
     session,
 };
@@ -84,13 +84,6 @@ const ENVIRONMENT: OptionDefinition = OptionDefinition {
     kind: OptionKind::Text,
     default: "",
     help: "variables of the program, `NAME=VALUE`, split into words as a shell does",
-};
-
-pub(crate) const KEEP: OptionDefinition = OptionDefinition {
-    name: "keep",
-    kind: OptionKind::Flag,
-    default: "false",
-    help: "a directory for each trial and end, kept with the results: the program's working directory, with all that it writes to standard error",
 };
 
 static AIOQUIC: DriverDescriptor = DriverDescriptor {

@@ -11,8 +11,16 @@ use std::{
 use nix::sys::memfd::{MFdFlags, memfd_create};
 use regatta_control::{TlsMaterial, TrialOrder};
 use regatta_model::{Warning, phrase, warning};
+use regatta_transport::{OptionDefinition, OptionKind};
 
-use crate::{contract::Tls, driver::KEEP};
+use crate::contract::Tls;
+
+pub(crate) const KEEP: OptionDefinition = OptionDefinition {
+    name: "keep",
+    kind: OptionKind::Flag,
+    default: "false",
+    help: "a directory for each trial and end, kept with the results: the program's working directory, with all that it writes to standard error",
+};
 
 /// A file in memory, open for as long as this value lives.
 #[derive(Debug)]

@@ -197,13 +197,22 @@ impl<S: Source> Session<S> {
         let mut ports = state.ports.iter();
         let unproven =
             cipher == Some(Cipher::Aes128Gcm) && !ports.all(|port| port.history.is_acknowledged());
-        let mut ports = state.ports.iter();
         if state.confirmed.is_none() || unproven {
-            let failure = ports.find_map(|port| port.report.failure.clone());
+            // A receiver with another key closes every port: one port tells the key, the others only that
+            // they were closed.
+            let failures = || {
+                state
+                    .ports
+                    .iter()
+                    .filter_map(|port| port.report.failure.as_ref())
+            };
+            let failure = failures()
+                .find(|failure| failure.status == Status::Encryption)
+                .or_else(|| failures().next());
             let never = "the receiver never said that it has everything";
-            return Err(failure.unwrap_or_else(|| Failure::new(Status::Error, never)));
+            return Err(failure.map_or_else(|| Failure::new(Status::Error, never), Failure::clone));
         }
-        let ports = ports.map(|port| PortReport {
+        let ports = state.ports.iter().map(|port| PortReport {
             blocks: port.history.acknowledged(),
             ..port.report.clone()
         });

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use wdt_protocol::codec::{Checkpoint, Reply};
+use wdt_protocol::crypto::Seal;
 use wdt_protocol::sender;
 use wdt_protocol::status::Status;
 
@@ -210,8 +211,14 @@ fn wrong_key_is_reported_as_an_encryption_error() {
     other.extend(64_i32.to_le_bytes());
     other.extend([0; 60]);
     let refusal = &abort(32, Status::Encryption)[0];
+    // What another key made of a checkpoint may begin like an ABORT.
+    let mut alike = Vec::new();
+    let mut seal = Seal::new(Some(&gcm()), 0).unwrap();
+    let no_version = &abort(0x5a5a_5a5a, Status::from_code(200))[0];
+    seal.seal(&reply(no_version), &mut alike).unwrap();
     for (secret, mut wire) in [
         (Some(gcm()), reply(refusal)),
+        (Some(gcm()), alike),
         (Some(gcm()), other.clone()),
         (None, other),
     ] {

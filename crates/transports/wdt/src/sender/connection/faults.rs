@@ -11,6 +11,9 @@ use crate::inbox::WireError;
 use crate::source::Source;
 use crate::status::Status;
 
+pub(super) const OTHER_KEY: &str =
+    "the receiver encrypts with another key than that of the connection URL";
+
 impl<S: Source> Connection<S> {
     /// Ends the connection after bytes of the receiver that cannot be decoded; gives the port up
     /// unless another connection may help.
@@ -36,9 +39,7 @@ impl<S: Source> Connection<S> {
             WireError::Crypto(CryptoError::Plaintext) if next == Some(&ABORT) => {
                 Some("the receiver has another key than this sender's connection URL, or none")
             }
-            WireError::Malformed(_) if encrypts => {
-                Some("the receiver encrypts with another key than that of the connection URL")
-            }
+            WireError::Malformed(_) if encrypts => Some(OTHER_KEY),
             WireError::Malformed(Malformed::UnknownCommand(PROLOGUE)) => {
                 Some("the receiver encrypts, and the connection URL has no key")
             }
@@ -57,7 +58,7 @@ impl<S: Source> Connection<S> {
         if !self.answered && self.session.url.secret.is_some() {
             // A receiver of the reference says nothing to a sender whose bytes it cannot read.
             let detail = format!(
-                "the receiver closed port {port} without an answer, and cannot be connected to any                  more: it may have another key or cipher than this sender's connection URL ({})",
+                "the receiver closed port {port} without an answer, and cannot be connected to any more: it may have another key or cipher than this sender's connection URL ({})",
                 last.detail
             );
             return Failure::new(Status::SocketWrite, detail);

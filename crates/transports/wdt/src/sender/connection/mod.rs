@@ -3,9 +3,11 @@
 mod faults;
 
 use std::io;
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::faults::OTHER_KEY;
 use super::answer_timer::AnswerTimer;
 use super::outgoing::{Current, Outgoing, Output};
 use super::session::{PortStatus, Session};
@@ -19,6 +21,9 @@ use crate::status::Status;
 const SMALL_BYTES: u64 = 16 << 10;
 /// Bytes of commands and small payloads that are collected before they are written.
 const COLLECTED_BYTES: usize = 64 << 10;
+/// Highest version of the protocol that a receiver is believed to speak.
+const MAX_VERSION: u32 = 9999;
+
 /// Next action that a [`Connection`] asks for; the caller does it and reports the result.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Step {
@@ -318,12 +323,20 @@ impl<S: Source> Connection<S> {
     }
 
     fn reply(&mut self, reply: Reply, now: Duration) {
-        (self.understood, self.answered) = (true, true);
+        let first = !mem::replace(&mut self.understood, true);
+        self.answered = true;
         let read_until = self.read_until(now);
         if let State::AwaitingAnswer(timer) = &mut self.state {
             *timer = AnswerTimer::new(read_until);
         }
         match (&mut self.state, reply) {
+            // Bytes under another key may look like ABORT, but not of a version that there will be.
+            (_, Reply::Abort(abort))
+                if first && self.session.url.secret.is_some() && abort.version > MAX_VERSION =>
+            {
+                let detail = format!("port {}: {OTHER_KEY}", self.port);
+                self.give_up(Failure::new(Status::Encryption, detail));
+            }
             (_, Reply::Abort(abort)) => self.aborted(abort),
             (State::Checkpoint { .. }, Reply::LocalCheckpoint(checkpoint)) => {
                 self.begin_from(&checkpoint, now);
