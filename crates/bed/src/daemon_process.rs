@@ -182,6 +182,9 @@ mod tests {
     use super::*;
     use crate::json_child::tests::Shell;
 
+    /// A daemon without answers; its output stays open, under another number.
+    const SILENT: &str = "exec cat 3>&1 >/dev/null";
+
     #[test]
     fn an_end_of_the_daemon_is_reported_at_once_and_a_drop_is_not() {
         let (ended_tx, ended) = mpsc::channel();
@@ -198,7 +201,7 @@ mod tests {
             matches!(error, Err(BedError::DaemonEnded { .. })),
             "{error:?}"
         );
-        let daemon = DaemonProcess::start(&mut Shell("exec cat >/dev/null")).unwrap();
+        let daemon = DaemonProcess::start(&mut Shell(SILENT)).unwrap();
         on_end(&daemon);
         drop(daemon);
         assert!(ended.try_recv().is_err());
@@ -206,7 +209,7 @@ mod tests {
 
     #[test]
     fn an_interrupt_ends_the_wait_for_an_answer() {
-        let mut daemon = DaemonProcess::start(&mut Shell("exec cat >/dev/null")).unwrap();
+        let mut daemon = DaemonProcess::start(&mut Shell(SILENT)).unwrap();
         let interrupt = daemon.interrupt();
         let sent = daemon.put(&ToDaemon::Begin);
         interrupt();

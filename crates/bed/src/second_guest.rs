@@ -14,13 +14,12 @@ use std::{
 };
 
 use regatta_path_daemon::wire_up;
-use regatta_process::{exit_code, readable};
+use regatta_process::{Executable, exit_code, readable};
 
 use crate::{
     error::BedError,
     guest::{CONTROL_WIRE, is_guest},
     hosts::SessionLauncher,
-    launch,
     session::{Closing, Incoming, Serving, Session, serve},
 };
 
@@ -109,7 +108,7 @@ fn serve_engine() -> Result<(), Box<dyn std::error::Error>> {
     let stream = accept_engine(&listener)?;
     stream.set_nodelay(true)?;
     let serving = Serving {
-        executable: launch::open(&std::env::current_exe()?)?,
+        executable: Executable::running()?,
         silence: SILENCE,
         guard: None,
         client: None,

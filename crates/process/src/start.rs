@@ -36,15 +36,24 @@ impl Executable {
     /// # Errors
     /// The error of `open`.
     pub fn open(path: &Path) -> io::Result<Self> {
+        Self::open_as(path, path.to_owned())
+    }
+
+    /// Opens the file of this process, also if another one has taken its name since.
+    ///
+    /// # Errors
+    /// The error of `open` or `readlink`.
+    pub fn running() -> io::Result<Self> {
+        Self::open_as(Path::new("/proc/self/exe"), std::env::current_exe()?)
+    }
+
+    fn open_as(path: &Path, name: PathBuf) -> io::Result<Self> {
         // A program may be executable and not readable; this asks for neither.
         let file = OpenOptions::new()
             .read(true)
             .custom_flags(libc::O_PATH)
             .open(path)?;
-        Ok(Self {
-            file,
-            path: path.to_owned(),
-        })
+        Ok(Self { file, path: name })
     }
 
     /// Returns the path under which the file was opened.

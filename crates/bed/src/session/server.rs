@@ -50,7 +50,7 @@ pub fn main(mut arguments: impl Iterator<Item = String>) -> ExitCode {
     // The streams of this process carry the session: whatever it starts has others.
     let served = own_streams().and_then(|[input, output]| {
         // First: without it, a server that is stopped stays.
-        let executable = launch::open(&std::env::current_exe()?).map_err(io::Error::other)?;
+        let executable = Executable::running()?;
         let guard = Guard::start(&executable, silence)?;
         end_start_guard(arguments.next().as_deref());
         let mut output = File::from(output);

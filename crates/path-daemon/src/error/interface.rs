@@ -1,8 +1,7 @@
 //! Reasons for which an interface of a host is not shaped.
 
-use std::{io, net::IpAddr, path::PathBuf};
+use std::{io, net::IpAddr};
 
-use regatta_model::reason;
 use regatta_process::loads_modules;
 
 /// Errors of shaping an interface, which is then as it was.
@@ -39,8 +38,6 @@ pub enum InterfaceError {
         module: &'static str,
         source: io::Error,
     },
-    #[error("{}", reason::cannot_start(&program.display().to_string()))]
-    Program { program: PathBuf, source: io::Error },
     #[error("cannot {step}")]
     System {
         step: &'static str,
@@ -96,7 +93,7 @@ impl InterfaceError {
             Self::System { source, .. } if source.kind() == io::ErrorKind::PermissionDenied => {
                 "run as root there: `become = \"sudo -n\"` in the hosts file".into()
             }
-            Self::Program { .. } | Self::System { .. } => String::new(),
+            Self::System { .. } => String::new(),
         }
     }
 }

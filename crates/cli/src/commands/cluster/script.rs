@@ -149,14 +149,15 @@ stopped=
 run=$!
 # Slurm sends USR1 before the time limit. The run keeps what it has measured, and the next start goes on. Who cancels
 # the job sends TERM.
-trap 'stopped=yes; kill -TERM $run' USR1
-trap 'kill -TERM $run' TERM
-wait $run
-code=$?
-while kill -0 $run 2>/dev/null; do
+trap 'signalled=yes; stopped=yes; kill -TERM $run' USR1
+trap 'signalled=yes; kill -TERM $run' TERM
+# A signal ends a wait, with a code of its own; the run's comes from the next one, also if it has ended meanwhile.
+while
+  signalled=
   wait $run
   code=$?
-done
+  [ -n "$signalled" ]
+do :; done
 # A run that could not start has removed its directory.
 mkdir -p "$out" && echo $code >"$out/exit-status"
 # This task alone, and only if something is left of its shard.

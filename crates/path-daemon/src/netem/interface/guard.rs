@@ -54,9 +54,7 @@ pub(super) fn start(former: &SavedQdisc, record: Record) -> Result<(), Interface
 }
 
 fn spawn(order: &Order, record: &Record) -> io::Result<(Child, ChildStdin)> {
-    let program = std::env::current_exe()?;
-    let executable = Executable::open(&program)
-        .map_err(|source| io::Error::other(InterfaceError::Program { program, source }))?;
+    let executable = Executable::running()?;
     let mut command = executable.command();
     command
         .arg(COMMAND)
