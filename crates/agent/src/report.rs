@@ -13,7 +13,12 @@ use regatta_telemetry::{InterfaceInfo, WindowDeltas, cpu_time_step, series::mean
 use crate::observer::Observed;
 
 /// Adds metrics, series, facts and warnings. Values that the session itself has reported stay.
-pub(crate) fn merge(report: &mut SideReport, (role, has_levels): (Role, bool), observed: Observed) {
+/// Those of the interface are left out if the end is `beside_others` that use it, too.
+pub(crate) fn merge(
+    report: &mut SideReport,
+    (role, has_levels, beside_others): (Role, bool, bool),
+    observed: Observed,
+) {
     let Measurements {
         metrics,
         series,
@@ -41,14 +46,16 @@ pub(crate) fn merge(report: &mut SideReport, (role, has_levels): (Role, bool), o
         put(id::CPU_HOST_RATIO, deltas.cpu_host_ratio);
         put(id::CPU_HOST_SOFTIRQ_RATIO, deltas.cpu_host_softirq_ratio);
         // The kernel counts those of all sockets.
-        if role == Role::Receiver && protocol != Protocol::OfKernel {
+        if role == Role::Receiver && protocol != Protocol::OfKernel && !beside_others {
             put(
                 id::RECEIVE_BUFFER_ERRORS,
                 count(deltas.receive_buffer_errors),
             );
         }
-        for (name, value) in interface_metrics(deltas, interface, role) {
-            put(name, Some(value));
+        if !beside_others {
+            for (name, value) in interface_metrics(deltas, interface, role) {
+                put(name, Some(value));
+            }
         }
     }
     if has_levels {
@@ -57,7 +64,8 @@ pub(crate) fn merge(report: &mut SideReport, (role, has_levels): (Role, bool), o
         }
     }
     let is_counted = |series: &Series| {
-        !is_loopback(interface) || !SERIES_OF_INTERFACE.contains(&series.name.as_str())
+        !(is_loopback(interface) || beside_others)
+            || !SERIES_OF_INTERFACE.contains(&series.name.as_str())
     };
     series.extend(observed.series.into_iter().filter(is_counted));
     let (fact, warning) = describe(observed.deltas.as_ref(), interface, role);
@@ -282,7 +290,7 @@ mod tests {
             .measurements
             .metrics
             .insert("congestion_window_max_bytes".to_owned(), 99.0);
-        merge(&mut sender, (Role::Sender, true), observed(1500));
+        merge(&mut sender, (Role::Sender, true, false), observed(1500));
         assert_eq!(sender.measurements.metrics["cpu_sender_ratio"], 0.5);
         assert_eq!(sender.measurements.metrics["packets_sent"], 100.0);
         assert_eq!(sender.measurements.metrics["packets_per_second"], 50.0);
@@ -304,7 +312,11 @@ mod tests {
             sender.measurements.warnings
         );
         let mut receiver = SideReport::default();
-        merge(&mut receiver, (Role::Receiver, false), observed(1500));
+        merge(
+            &mut receiver,
+            (Role::Receiver, false, false),
+            observed(1500),
+        );
         assert_eq!(receiver.measurements.metrics["receive_buffer_errors"], 5.0);
         assert_eq!(
             receiver.measurements.metrics["acknowledgement_packets"],
@@ -329,10 +341,14 @@ mod tests {
     #[test]
     fn super_packets_and_unknown_interfaces_are_warned_of() {
         let mut report = SideReport::default();
-        merge(&mut report, (Role::Sender, true), observed(1400));
+        merge(&mut report, (Role::Sender, true, false), observed(1400));
         assert_eq!(report.measurements.warnings[0].code, "super_packets");
         let mut report = SideReport::default();
-        merge(&mut report, (Role::Sender, true), Observed::default());
+        merge(
+            &mut report,
+            (Role::Sender, true, false),
+            Observed::default(),
+        );
         assert_eq!(report.measurements.warnings[0].code, "interface_unknown");
         assert!(report.measurements.metrics.is_empty());
     }
@@ -354,7 +370,7 @@ mod tests {
             ("not known: the program does not tell", Some(5.0)),
         ] {
             let mut report = receiver_with(offloads);
-            merge(&mut report, (Role::Receiver, false), observed(1500));
+            merge(&mut report, (Role::Receiver, false, false), observed(1500));
             let found = report.measurements.metrics.get("receive_buffer_errors");
             assert_eq!(found.copied(), counted, "{offloads}");
         }
@@ -372,7 +388,7 @@ mod tests {
                 values: vec![100.0],
             });
             let mut report = SideReport::default();
-            merge(&mut report, (Role::Sender, true), observed);
+            merge(&mut report, (Role::Sender, true, false), observed);
             let Measurements {
                 metrics,
                 series,
@@ -402,7 +418,7 @@ mod tests {
                 .expect("deltas")
                 .tcp_memory_pressures = times;
             let mut report = receiver_with(offloads);
-            merge(&mut report, (Role::Receiver, false), observed);
+            merge(&mut report, (Role::Receiver, false, false), observed);
             let warnings = &report.measurements.warnings;
             assert_eq!(warnings.len(), expected, "{warnings:?}");
             assert!(

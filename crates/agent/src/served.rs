@@ -175,6 +175,7 @@ mod tests {
                     },
                 },
                 probe: Probe::default(),
+                competition: None,
             },
             token: String::new(),
             seed: 0,
@@ -200,6 +201,7 @@ mod tests {
             },
             cpus: None,
             reports_start: false,
+            beside_others: false,
             progress_interval: None,
             tls: TlsMaterial {
                 certificate_der_base64: String::new(),

@@ -169,7 +169,11 @@ fn run(
         WorkloadKind::Script(_) => order.sends_most(),
         _ => order.role == regatta_control::Role::Sender,
     };
-    report::merge(&mut side, (order.role, has_levels), observer.finish());
+    report::merge(
+        &mut side,
+        (order.role, has_levels, order.beside_others),
+        observer.finish(),
+    );
     let name = format!("kernel_settings.{}", order.role.name());
     side.measurements.facts.insert(name, kernel_settings());
     let name = format!("processors.{}", order.role.name());

@@ -189,6 +189,7 @@ pub fn run(
                     under_load: false,
                     ..Probe::default()
                 },
+                competition: None,
             },
             token: "00112233445566778899aabbccddeeff".to_owned(),
             seed: 1,
@@ -201,6 +202,7 @@ pub fn run(
             path: race.path,
             cpus: None,
             reports_start: false,
+            beside_others: false,
             progress_interval: None,
             tls: TlsMaterial {
                 certificate_der_base64: certificate.clone(),

@@ -126,7 +126,7 @@ impl Listener for Times {
                 self.end(now);
                 self.begun = Some(now);
             }
-            Event::TrialEnded { trial } => {
+            Event::TrialEnded { trial, .. } => {
                 let time = trial.measurements.metrics.get(id::TRANSFER_TIME_NS);
                 self.transfer = time
                     .filter(|_| trial.outcome == Outcome::Measured)

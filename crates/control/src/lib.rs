@@ -231,6 +231,9 @@ pub struct TrialOrder {
     /// for a path that changes from then on.
     #[serde(rename = "tells_beginning", default)]
     pub reports_start: bool,
+    /// Whether other transports use this end's interface at the same time, so that its counters tell nothing of this one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub beside_others: bool,
     /// Time between two messages [`FromAgent::Progress`] of this end; absent if nobody reads them.
     #[serde(
         rename = "progress_interval_ns",

@@ -14,13 +14,21 @@ use crate::{error::EngineError, limits};
 /// Longest line that an agent may write. A report with an hour of samples is below 20 MB.
 const LONGEST_LINE: u64 = 256 << 20;
 
+/// Place of an agent in a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct AgentId {
+    /// Flow of a competition that the agent serves, from 0; 0 where one transport runs alone.
+    pub flow: usize,
+    pub host: Host,
+}
+
 /// Message that wakes the engine.
 #[derive(Debug)]
 pub(crate) enum Signal {
     /// An agent sent a message or ended.
     Agent {
-        host: Host,
-        /// Number of the agent process on this host: messages of a process that has been replaced
+        id: AgentId,
+        /// Number of the agent process in this place: messages of a process that has been replaced
         /// are void.
         generation: u32,
         output: ChildOutput<FromAgent>,
@@ -33,7 +41,7 @@ pub(crate) enum Signal {
 
 /// Agent that was started and has sent its hello.
 pub(crate) struct Agent {
-    pub host: Host,
+    pub id: AgentId,
     pub generation: u32,
     pub facts: HostFacts,
     pub version: String,
@@ -44,23 +52,23 @@ impl Agent {
     /// Starts an agent.
     pub fn start(
         bed: &mut dyn TestBed,
-        host: Host,
+        id: AgentId,
         generation: u32,
         signals: &Sender<Signal>,
     ) -> Result<Self, EngineError> {
-        let launched = bed.spawn_agent(host)?;
+        let launched = bed.spawn_agent(id.host)?;
         let signals = signals.clone();
-        let name = format!("agent {}", host.name());
+        let name = format!("agent {}", id.host.name());
         let child = JsonChild::start(launched, &name, LONGEST_LINE, move |output| {
             let signal = Signal::Agent {
-                host,
+                id,
                 generation,
                 output,
             };
             signals.send(signal).is_ok()
         });
         Ok(Self {
-            host,
+            id,
             generation,
             facts: HostFacts::default(),
             version: String::new(),
@@ -95,11 +103,11 @@ impl Agent {
             let remaining = until.saturating_duration_since(Instant::now());
             let (index, hello) = match signals.recv_timeout(remaining) {
                 Ok(Signal::Agent {
-                    host,
+                    id,
                     generation,
                     output,
                 }) => {
-                    let is_of = |agent: &Self| (agent.host, agent.generation) == (host, generation);
+                    let is_of = |agent: &Self| (agent.id, agent.generation) == (id, generation);
                     let Some(index) = starting.iter().position(is_of) else {
                         continue;
                     };
@@ -119,7 +127,7 @@ impl Agent {
             match hello {
                 Ok(()) => greeted.push(agent),
                 Err(reason) => {
-                    let host = bed.name(agent.host).to_owned();
+                    let host = bed.name(agent.id.host).to_owned();
                     let mut reasons = vec![reason];
                     reasons.extend(agent.reap().reasons());
                     let reason = reason::chain(reasons);

@@ -104,35 +104,21 @@ impl TrialClocks {
         Some((offset - ROOM_NS).floor() as i64)
     }
 
-    /// Reads the clocks after the trial, corrects its one-way delays, and adds the bound of their error.
+    /// Reads the clocks after the trial.
     ///
     /// # Errors
     /// If a path daemon does not answer.
-    pub(crate) fn finish(
-        mut self,
-        bed: &mut dyn TestBed,
-        workload: &Workload,
-        measurements: &mut Measurements,
-    ) -> Result<(), BedError> {
+    pub(crate) fn finish(mut self, bed: &mut dyn TestBed) -> Result<ReadClocks, BedError> {
         if let Some(During { _stop, thread }) = self.during.take() {
             drop(_stop);
             self.readings.extend(thread.join().unwrap_or_default());
         }
         self.read_beside(bed)?;
-        let bound = ClockBound::over(&self.readings);
-        let Measurements { metrics, facts, .. } = &mut *measurements;
-        facts.insert("clock.method".to_owned(), self.method());
-        if let Some(bound) = &bound {
-            let mut put = |name, value| metrics.insert(name, value);
-            put(id::CLOCK_OFFSET_BOUND_NS, bound.offset.bound_ns());
-            if let Some([least, largest]) = bound.drift {
-                put(id::CLOCK_DRIFT_RATIO, f64::midpoint(least, largest));
-                put(id::CLOCK_DRIFT_BOUND_RATIO, (largest - least) / 2.0);
-            }
-        }
-        let hints = Host::BOTH.map(|host| self.hint_ns(host));
-        correct(measurements, workload, bound, hints);
-        Ok(())
+        Ok(ReadClocks {
+            bound: ClockBound::over(&self.readings),
+            hints: Host::BOTH.map(|host| self.hint_ns(host)),
+            method: self.method(),
+        })
     }
 
     /// Describes how the offset was measured, for the fact `clock.method`.
@@ -148,6 +134,31 @@ impl TrialClocks {
             format_duration(INTERVAL),
             LARGEST_DRIFT * 1e6
         )
+    }
+}
+
+/// Clocks of the hosts over a trial that is over.
+pub(crate) struct ReadClocks {
+    bound: Option<ClockBound>,
+    /// Offsets by which the ends on hosts a and b have reduced their one-way delays.
+    hints: [Option<i64>; 2],
+    method: String,
+}
+
+impl ReadClocks {
+    /// Corrects the one-way delays of a trial, and adds the bound of their error.
+    pub(crate) fn correct(&self, workload: &Workload, measurements: &mut Measurements) {
+        let Measurements { metrics, facts, .. } = &mut *measurements;
+        facts.insert("clock.method".to_owned(), self.method.clone());
+        if let Some(bound) = &self.bound {
+            let mut put = |name, value| metrics.insert(name, value);
+            put(id::CLOCK_OFFSET_BOUND_NS, bound.offset.bound_ns());
+            if let Some([least, largest]) = bound.drift {
+                put(id::CLOCK_DRIFT_RATIO, f64::midpoint(least, largest));
+                put(id::CLOCK_DRIFT_BOUND_RATIO, (largest - least) / 2.0);
+            }
+        }
+        correct(measurements, workload, self.bound.clone(), self.hints);
     }
 }
 

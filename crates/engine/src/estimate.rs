@@ -145,14 +145,22 @@ impl Plan {
         let study = self.study();
         let mut block = BlockEstimate::default();
         for workload in &study.workloads {
-            for transport in &study.transports {
-                let transfer = transfer(study, transport, condition, workload);
+            let flows = study.transports_of(workload).count();
+            // Flows of a competition share the path, and its time.
+            let share = match workload.competition {
+                Some(_) => 1.0 / flows.max(1) as f64,
+                None => 1.0,
+            };
+            for (_, transport) in study.transports_of(workload) {
+                let workload = workload.of_transport(&transport.label);
+                let mut transfer = transfer(study, transport, condition, workload);
+                transfer.bytes *= share;
                 let mut time = transfer.time + around(study, condition, workload);
                 if study.guest.clock == Clock::Virtual {
                     let grains = time.as_nanos().div_ceil(VIRTUAL_GRAIN.as_nanos());
                     time = VIRTUAL_GRAIN.saturating_mul(grains as u32);
                 }
-                block.time = block.time.saturating_add(time);
+                block.time = block.time.saturating_add(time.mul_f64(share));
                 let packets = packets(transfer, condition);
                 block.virtual_cost += VIRTUAL_TRIAL + VIRTUAL_PACKET.mul_f64(packets);
                 block.sent += transfer.bytes;
@@ -172,7 +180,8 @@ impl Plan {
         for condition in &study.conditions {
             for workload in &study.workloads {
                 let first = all.len();
-                for transport in &study.transports {
+                for (_, transport) in study.transports_of(workload) {
+                    let workload = workload.of_transport(&transport.label);
                     let transfer = without_deadline(study, transport, condition, workload);
                     if transfer.time <= study.deadline {
                         continue;

@@ -51,6 +51,9 @@ pub enum Event {
     TrialEnded {
         /// Record of the trial.
         trial: Box<TrialRecord>,
+        /// Whether records of other flows of the same competition follow, with which it is stored.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        more: bool,
     },
     /// Samples of the hosts since the last such event, on a bed that monitors its hosts. Sent at the
     /// edges of trials and path checks, every 10 s at most, and before the end of the run.
@@ -87,7 +90,7 @@ impl Event {
             Self::PathChecked { check } => {
                 check.spoiled = check.spoiled.as_ref().map(Text::in_english)
             }
-            Self::TrialEnded { trial } => {
+            Self::TrialEnded { trial, .. } => {
                 let facts = trial.measurements.facts.values_mut();
                 for text in facts.chain(&mut trial.reasons).chain([&mut trial.hint]) {
                     *text = text.in_english();

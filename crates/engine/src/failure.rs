@@ -31,6 +31,11 @@ pub(crate) enum TrialFailure {
 }
 
 impl TrialFailure {
+    /// Whether an end reported that time ran out, such as that of its connection.
+    pub(crate) fn is_time_out(&self) -> bool {
+        matches!(self, Self::Failed { problem, .. } if problem.kind == ProblemKind::TimedOut)
+    }
+
     /// Whether what happened at the other end may be the cause.
     pub(crate) const fn may_be_caused_elsewhere(&self) -> bool {
         matches!(self, Self::Failed { .. } | Self::Silent { .. })

@@ -7,6 +7,7 @@
 mod agent;
 mod certificate;
 mod clocks;
+mod competition;
 mod error;
 mod estimate;
 mod event;

@@ -15,7 +15,8 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 use regatta_model::{
-    Condition, Measurements, Outcome, Study, Text, Transport, TrialRecord, Until, Workload,
+    CompetitionFlow, Condition, Measurements, Outcome, Study, Text, Transport, TrialRecord, Until,
+    Workload,
 };
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +75,9 @@ struct Attempts {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Done {
     attempts: BTreeMap<u32, Attempts>,
+    /// Records of the flows of a competition until that of the last flow comes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    competing: Vec<TrialRecord>,
     /// State of the series after the trials, if the study is one.
     series: Option<SeriesDone>,
     /// Blocks of the plan that are to be run ([`Plan::block`]); all of them if `None`.
@@ -85,12 +89,34 @@ impl Done {
     /// Most attempts at one trial.
     pub const MAX_ATTEMPTS: u32 = 3;
 
-    /// Takes note of a record of this plan.
+    /// Takes note of a record of this plan. Those of a competition's flows count once all have come, and are repeated
+    /// only together: if one of them has failed, the others are invalid and stay so.
     pub fn add(&mut self, plan: &Plan, record: &TrialRecord) {
+        let Some(flows) = plan.trial(record.index).map(|it| plan.flows(&it)) else {
+            return;
+        };
+        if flows.len() == 1 {
+            return self.add_attempt(plan, record, record.outcome == Outcome::Invalid);
+        }
+        self.competing.retain(|other| other.index != record.index);
+        self.competing.push(record.clone());
+        let is_beside = |it: &TrialRecord| flows.iter().any(|flow| flow.index == it.index);
+        if self.competing.iter().filter(|it| is_beside(it)).count() == flows.len() {
+            let held = std::mem::take(&mut self.competing).into_iter();
+            let (records, others): (Vec<_>, Vec<_>) = held.partition(is_beside);
+            self.competing = others;
+            let spoiled = records.iter().all(|it| it.outcome == Outcome::Invalid);
+            for record in records {
+                self.add_attempt(plan, &record, spoiled);
+            }
+        }
+    }
+
+    fn add_attempt(&mut self, plan: &Plan, record: &TrialRecord, spoiled: bool) {
         let made = record.attempt;
         let attempts = Attempts {
             made,
-            spoiled: record.outcome == Outcome::Invalid && made < Self::MAX_ATTEMPTS,
+            spoiled: spoiled && made < Self::MAX_ATTEMPTS,
             value: plan.ranked_by(record),
             whole: record.is_whole(),
             digest: (plan.rule_of_study()).map(|rule| Box::new((rule.digest)(&plan.study, record))),
@@ -147,6 +173,7 @@ impl Done {
             attempts: attempts
                 .map(|(index, made)| (*index, made.clone()))
                 .collect(),
+            competing: Vec::new(),
             series: None,
             blocks: Some(blocks),
         }
@@ -220,6 +247,10 @@ pub struct OtherPlan {
 pub struct Plan {
     study: Study,
     trials: Vec<PlannedTrial>,
+    /// Number of cells, which is that of the trials of a round.
+    cells: usize,
+    /// Work of the flows of competitions, by transport and workload.
+    flows: BTreeMap<[usize; 2], Workload>,
     stop_rule: Option<StopRule>,
 }
 
@@ -232,32 +263,41 @@ impl Plan {
     /// # Errors
     /// [`TooManyTrials`] above [`Plan::MAX_TRIALS`].
     pub fn new(study: &Study) -> Result<Self, TooManyTrials> {
-        let mut cells = Vec::new();
+        // Trials that are run together: that of a cell, or those of a competition's flows.
+        let mut together: Vec<Vec<Cell>> = Vec::new();
+        let members = study.workloads.iter().map(|workload| {
+            let transports = study.transports_of(workload);
+            (workload, transports.map(|(position, _)| position).collect())
+        });
+        let members: Vec<(&Workload, Vec<usize>)> = members.collect();
         for condition in 0..study.conditions.len() {
-            for workload in 0..study.workloads.len() {
-                for transport in 0..study.transports.len() {
-                    cells.push(Cell {
-                        transport,
-                        condition,
-                        workload,
-                    });
+            for (position, (workload, transports)) in members.iter().enumerate() {
+                let cells = transports.iter().map(|transport| Cell {
+                    transport: *transport,
+                    condition,
+                    workload: position,
+                });
+                match workload.competition {
+                    Some(_) => together.push(cells.collect()),
+                    None => together.extend(cells.map(|cell| vec![cell])),
                 }
             }
         }
-        if cells.len() as u128 * u128::from(study.rounds) > u128::from(Self::MAX_TRIALS) {
+        let cells = together.iter().map(Vec::len).sum();
+        if cells as u128 * u128::from(study.rounds) > u128::from(Self::MAX_TRIALS) {
             return Err(TooManyTrials {
                 rounds: study.rounds,
-                cells: cells.len(),
+                cells,
                 most: Self::MAX_TRIALS,
             });
         }
-        let mut trials = Vec::with_capacity(cells.len() * study.rounds as usize);
+        let mut trials = Vec::with_capacity(cells * study.rounds as usize);
         for round in 0..study.rounds {
-            let mut order = cells.clone();
+            let mut order: Vec<&[Cell]> = together.iter().map(Vec::as_slice).collect();
             shuffle(&mut order, derive(study.seed, "order", round));
             let names = study.conditions.iter().map(|condition| &condition.name);
             let seeds: Vec<u64> = names.map(|name| derive(study.seed, name, round)).collect();
-            for cell in order {
+            for &cell in order.into_iter().flatten() {
                 trials.push(PlannedTrial {
                     index: trials.len() as u32,
                     attempt: 1,
@@ -267,9 +307,24 @@ impl Plan {
                 });
             }
         }
+        let mut flows = BTreeMap::new();
+        for (position, workload) in study.workloads.iter().enumerate() {
+            if workload.competition.is_none() {
+                continue;
+            }
+            for (transport, known) in study.transports_of(workload) {
+                let mut work = workload.of_transport(&known.label).clone();
+                work.competition = None;
+                // The path is not idle when a flow starts beside others.
+                work.probe.idle_messages = 0;
+                flows.insert([transport, position], work);
+            }
+        }
         Ok(Self {
             study: study.clone(),
             trials,
+            cells,
+            flows,
             stop_rule: None,
         })
     }
@@ -442,8 +497,35 @@ impl Plan {
 
     /// Returns the number of cells, which is the number of trials of a round.
     #[must_use]
-    pub fn cells(&self) -> usize {
-        self.study.transports.len() * self.study.conditions.len() * self.study.workloads.len()
+    pub const fn cells(&self) -> usize {
+        self.cells
+    }
+
+    /// Returns the trials that run at once with this one, itself included: those of the flows of a competition, in the
+    /// same attempt.
+    #[must_use]
+    pub fn flows(&self, trial: &PlannedTrial) -> Vec<PlannedTrial> {
+        if self.study.workloads[trial.cell.workload]
+            .competition
+            .is_none()
+        {
+            return vec![*trial];
+        }
+        let is_beside = |other: &PlannedTrial| {
+            let place = |it: &PlannedTrial| (it.round, it.cell.condition, it.cell.workload);
+            place(other) == place(trial)
+        };
+        let first = trial.round as usize * self.cells;
+        let round = self.trials.iter().skip(first).take(self.cells);
+        let earlier = trial.attempt.saturating_sub(1) * self.trials.len() as u32;
+        let flows = round.filter(|other| is_beside(other));
+        flows
+            .map(|other| PlannedTrial {
+                index: other.index + earlier,
+                attempt: trial.attempt,
+                ..*other
+            })
+            .collect()
     }
 
     /// Returns the transport of a cell.
@@ -458,10 +540,17 @@ impl Plan {
         &self.study.conditions[cell.condition]
     }
 
-    /// Returns the workload of a cell.
+    /// Returns the workload of a cell: in a competition that of its flow.
     #[must_use]
     pub fn workload(&self, cell: Cell) -> &Workload {
-        &self.study.workloads[cell.workload]
+        let flow = self.flows.get(&[cell.transport, cell.workload]);
+        flow.unwrap_or(&self.study.workloads[cell.workload])
+    }
+
+    /// Returns the flow of a trial in a competition.
+    pub(crate) fn flow(&self, cell: Cell) -> Option<&CompetitionFlow> {
+        let competition = self.study.workloads[cell.workload].competition.as_ref()?;
+        competition.flow(&self.study.transports[cell.transport].label)
     }
 
     /// Returns the names of a cell's transport, condition and workload.
@@ -501,13 +590,18 @@ impl Plan {
     /// nothing hangs; real runs are mostly much shorter.
     #[must_use]
     pub fn longest_time(&self) -> Duration {
-        let transports = self.study.transports.len() as u32;
         let conditions = self.study.conditions.iter();
         let longest = conditions.flat_map(|condition| {
             let workloads = self.study.workloads.iter();
-            workloads.map(move |work| limits::expected_longest(&self.study, condition, work))
+            workloads.map(move |work| {
+                let trials = match work.competition {
+                    Some(_) => 1,
+                    None => self.study.transports_of(work).count() as u32,
+                };
+                limits::expected_longest(&self.study, condition, work) * trials
+            })
         });
-        let round = longest.sum::<Duration>() * transports;
+        let round = longest.sum::<Duration>();
         round * self.study.rounds + limits::PATH_CHECK * self.study.conditions.len() as u32
     }
 }

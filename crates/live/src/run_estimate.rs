@@ -52,7 +52,7 @@ impl RunEstimate {
                     self.round = Some((*round, now));
                 }
             }
-            Event::TrialEnded { trial } => {
+            Event::TrialEnded { trial, .. } => {
                 // A repeated trial counts once.
                 let first = u32::from(trial.attempt == 1);
                 self.done += first;

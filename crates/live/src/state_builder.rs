@@ -134,7 +134,7 @@ impl StateBuilder {
                     ..LiveTrial::default()
                 }));
             }
-            Event::TrialEnded { trial } => {
+            Event::TrialEnded { trial, .. } => {
                 self.run.now.activity = Activity::Preparing;
                 self.add(trial);
                 if trial.outcome != Outcome::Measured {
@@ -226,7 +226,7 @@ impl StateBuilder {
                 continue;
             };
             for condition in &study.conditions {
-                cells.extend(study.transports.iter().map(|transport| {
+                cells.extend(study.transports_of(workload).map(|(_, transport)| {
                     LiveCell {
                         transport: transport.label.clone(),
                         condition: condition.name.clone(),
@@ -367,7 +367,7 @@ mod tests {
         builder.cells_changed = false;
         for (attempt, rate) in [(1, None), (2, Some(42e6))] {
             let trial = Box::new(trial(2, attempt, "tcp", rate));
-            builder.on_event(&Event::TrialEnded { trial });
+            builder.on_event(&Event::TrialEnded { trial, more: false });
         }
         assert!(builder.cells_changed);
         let outcomes = BTreeMap::from([("measured".to_owned(), 3)]);

@@ -111,7 +111,7 @@ pub fn under_way() -> StateBuilder {
             let round = round as u32;
             builder.on_event(&trial_started(round, transport));
             let trial = Box::new(trial(round, 1, transport, Some(*rate)));
-            builder.on_event(&Event::TrialEnded { trial });
+            builder.on_event(&Event::TrialEnded { trial, more: false });
         }
     }
     builder.on_event(&trial_started(2, "tcp"));

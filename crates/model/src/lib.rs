@@ -4,6 +4,7 @@
 //! user's [`directories`] come from the environment. Every other crate may use this one; it uses none of them.
 
 mod causes;
+pub mod competition;
 pub mod condition;
 pub mod directories;
 mod fact_value;
@@ -28,6 +29,7 @@ pub mod warning;
 pub mod workload;
 
 pub use causes::causes;
+pub use competition::{Competition, CompetitionFlow};
 pub use condition::{
     Condition, DelayDistribution, DeliveryTrace, GilbertElliott, HOST_SETTINGS, HostSetting,
     HostTuning, HostValue, Link, QueueDiscipline, RateOf, SHIPPED_TRACES, Setting, ShippedTrace,

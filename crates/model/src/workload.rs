@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use script::{Script, SentBy};
 
 use crate::{
+    competition::Competition,
     metric::{DelayMetrics, id},
     named::named,
     phrase,
@@ -675,4 +676,7 @@ pub struct Workload {
     pub kind: WorkloadKind,
     /// Measurement of the message round-trip delay.
     pub probe: Probe,
+    /// Transports that do this work at once; each of the study does it alone if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub competition: Option<Competition>,
 }

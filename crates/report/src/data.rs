@@ -218,8 +218,7 @@ impl RunData {
         if self.header.part.shard.is_some() {
             return u64::from(self.header.part.trials);
         }
-        let cells =
-            (study.transports.len() * study.conditions.len() * study.workloads.len()) as u64;
+        let cells = (study.cells_of_condition() * study.conditions.len()) as u64;
         if study.successes.is_none() {
             return cells * u64::from(self.rounds());
         }

@@ -120,7 +120,15 @@ impl Store {
         is_single_file
     }
 
-    /// Stores a trial, whole or not at all; when this returns it is on the disk.
+    /// Stores a trial as [`Store::add_trials`] stores several.
+    ///
+    /// # Errors
+    /// As [`Store::add_trials`].
+    pub fn add_trial(&mut self, trial: &TrialRecord) -> Result<(), ResultsError> {
+        self.add_trials(std::slice::from_ref(trial))
+    }
+
+    /// Stores trials, all of them whole or none at all; when this returns they are on the disk.
     ///
     /// A metric that is not a finite number, or that no definition knows, is not a measurement: it
     /// is left out and a warning of the trial says so. Samples of a series that are not finite are
@@ -130,7 +138,21 @@ impl Store {
     /// [`ResultsError::DuplicateTrial`] for an index that is stored already,
     /// [`ResultsError::UnusableTrial`] for a series with more times than values or the reverse,
     /// [`ResultsError::DiskFull`], or an error of SQLite.
-    pub fn add_trial(&mut self, trial: &TrialRecord) -> Result<(), ResultsError> {
+    pub fn add_trials(&mut self, trials: &[TrialRecord]) -> Result<(), ResultsError> {
+        for trial in trials {
+            self.check_trial(trial)?;
+        }
+        self.write(|transaction| {
+            let stored = trials.iter();
+            let stored = stored.map(|trial| insert::insert_trial(transaction, trial));
+            stored.collect()
+        })?;
+        self.stored += trials.len();
+        Ok(())
+    }
+
+    /// Returns an error for a trial that cannot be stored.
+    fn check_trial(&self, trial: &TrialRecord) -> Result<(), ResultsError> {
         let Measurements { series, .. } = &trial.measurements;
         let unequal = |series: &&Series| series.t_ns.len() != series.values.len();
         if let Some(Series {
@@ -148,8 +170,6 @@ impl Store {
         if duplicate.map_err(|e| explain(e, "read", &self.path).with_stored_trials(self.stored))? {
             return Err(ResultsError::DuplicateTrial { index: trial.index });
         }
-        self.write(|transaction| Ok(vec![insert::insert_trial(transaction, trial)?]))?;
-        self.stored += 1;
         Ok(())
     }
 

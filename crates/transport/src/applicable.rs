@@ -188,7 +188,12 @@ mod tests {
                 ..regatta_model::Probe::default()
             };
             let name = "bulk".to_owned();
-            Workload { name, kind, probe }
+            Workload {
+                name,
+                kind,
+                probe,
+                competition: None,
+            }
         };
         let (plain, many) = (bulk(BulkOptions::default()), driver(true, &[]));
         assert!(check_probe(&many, Carries::Streams, &plain).is_ok());

@@ -139,6 +139,7 @@ pub fn order_for(role: Role, driver: &str, size: u64, message: u64) -> TrialOrde
                 under_load: false,
                 ..Probe::default()
             },
+            competition: None,
         },
         token: "5a".repeat(16),
         seed: 1,
@@ -164,6 +165,7 @@ pub fn order_for(role: Role, driver: &str, size: u64, message: u64) -> TrialOrde
         },
         cpus: None,
         reports_start: false,
+        beside_others: false,
         progress_interval: None,
         tls: TlsMaterial {
             certificate_der_base64: CERTIFICATE.0.clone(),

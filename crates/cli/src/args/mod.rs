@@ -370,6 +370,12 @@ pub struct RunArgs {
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     pub transport: Vec<String>,
 
+    /// Transports that send at once over one path, and each alone: written as for `--transport`, one of them
+    /// several times for several flows of it. They send for 60s, of which the first 10s do not count, unless
+    /// `--duration` and `--warm-up` say otherwise
+    #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with_all = ["transport", "study"])]
+    pub compete: Vec<String>,
+
     #[command(flatten)]
     pub path: PathArgs,
 
@@ -488,6 +494,11 @@ impl RunArgs {
     /// comma, as in `tcp:cc=bbr,label=BBR`, since no driver's name has an equals sign.
     pub fn transports(&self) -> Vec<String> {
         with_options(&self.transport)
+    }
+
+    /// Returns the flows of `--compete`, as [`RunArgs::transports`].
+    pub fn competing(&self) -> Vec<String> {
+        with_options(&self.compete)
     }
 }
 

@@ -204,10 +204,10 @@ pub fn unsupported(study: &Study) -> Vec<UnsupportedCell> {
             add(None, lacks.reason.to_string(), lacks.hint.to_string());
             continue;
         }
-        for workload in &study.workloads {
+        for (named, workload) in study.works_of(&transport.label) {
             if let Err(cannot) = driver.applicable(&transport.options, &workload.kind) {
                 add(
-                    Some(workload),
+                    Some(named),
                     cannot.reason.to_string(),
                     cannot.hint.to_string(),
                 );
@@ -223,7 +223,7 @@ pub fn verdict(study: &Study, unsupported: &[UnsupportedCell]) -> Code {
         let of_transport = (unsupported.iter()).filter(|it| it.transport == transport.label);
         let of_transport: Vec<_> = of_transport.collect();
         of_transport.iter().any(|it| it.workload.is_none())
-            || of_transport.len() == study.workloads.len()
+            || of_transport.len() == study.works_of(&transport.label).count()
     };
     match study.transports.iter().all(cannot) {
         true => Code::Unsupported,

@@ -231,6 +231,16 @@ fn study(plan: &Plan, jobs: u32, done: &Done) -> String {
                 text,
                 "  {name}: {description}{direction}, deadline {deadline}"
             );
+            for flow in workload.competition.iter().flat_map(|it| &it.flows) {
+                let label = flow.copy_of.as_ref().unwrap_or(&flow.transport);
+                let start = match flow.start.is_zero() {
+                    true => String::new(),
+                    false => format!(", {} after the beginning", format_duration(flow.start)),
+                };
+                let work = flow.workload.as_ref().map(|work| work.kind.description());
+                let work = work.map_or_else(String::new, |work| format!(": {work}"));
+                let _ = writeln!(text, "    beside others {label}{start}{work}");
+            }
         }
     }
     text

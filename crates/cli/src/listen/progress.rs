@@ -174,7 +174,7 @@ impl Listener for Progress {
                     bar.set_message(charset::encoded(&printable(&message)).into_owned());
                 }
             }
-            Event::TrialEnded { trial } => {
+            Event::TrialEnded { trial, .. } => {
                 let cell = self.cell(&trial.transport, &trial.condition, &trial.workload);
                 match &self.how {
                     How::Silent => {}

@@ -92,7 +92,7 @@ impl Listener for ProgressFile {
                 self.progress.done = *done;
                 self.write();
             }
-            Event::TrialEnded { trial } => {
+            Event::TrialEnded { trial, .. } => {
                 let first = u32::from(trial.attempt == 1);
                 self.progress.done += first;
                 self.progress.of_this_run += first;

@@ -63,7 +63,12 @@ pub struct StoreListener {
     dir: PathBuf,
     store: Option<Store>,
     tally: Tally,
+    /// Records of competitions of which further flows follow, by what the flows have in common.
+    held: BTreeMap<FlowsKey, Vec<TrialRecord>>,
 }
+
+/// Condition, workload, round and attempt, which the flows of a competition have in common.
+type FlowsKey = (String, String, u32, u32);
 
 impl StoreListener {
     /// Creates the listener of a new run: the file is created when the run has started.
@@ -72,6 +77,7 @@ impl StoreListener {
             dir: dir.to_owned(),
             store: None,
             tally: Tally::default(),
+            held: BTreeMap::new(),
         }
     }
 
@@ -81,6 +87,7 @@ impl StoreListener {
             dir: dir.to_owned(),
             store: Some(store),
             tally,
+            held: BTreeMap::new(),
         }
     }
 
@@ -146,11 +153,36 @@ impl Listener for StoreListener {
             return Ok(());
         };
         match event {
-            Event::RunStarted { .. } | Event::RoundWaits { .. } | Event::TrialStarted { .. } => {}
+            Event::RunStarted { .. } | Event::RoundWaits { .. } => {}
+            Event::TrialStarted {
+                condition,
+                workload,
+                round,
+                attempt,
+                ..
+            } => {
+                // What is held is of a competition that another guest runs again.
+                let key = (condition.clone(), workload.clone(), *round, *attempt);
+                self.held.remove(&key);
+            }
             Event::PathChecked { check } => store.add_path_check(check)?,
-            Event::TrialEnded { trial } => {
-                store.add_trial(trial)?;
+            Event::TrialEnded { trial, more } => {
+                let key = (
+                    trial.condition.clone(),
+                    trial.workload.clone(),
+                    trial.round,
+                    trial.attempt,
+                );
                 self.tally.add(trial);
+                if *more {
+                    let held = self.held.entry(key).or_default();
+                    held.push((**trial).clone());
+                } else if let Some(mut trials) = self.held.remove(&key) {
+                    trials.push((**trial).clone());
+                    store.add_trials(&trials)?;
+                } else {
+                    store.add_trial(trial)?;
+                }
             }
             Event::HostsSampled { samples } => store.add_host_samples(samples)?,
             Event::Warning { warning } => store.add_warning(warning)?,

@@ -1,7 +1,11 @@
 //! Study made from options of the command line: written as a study file and parsed like one, so
 //! that the run leaves behind a study that can be saved, edited and run again.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    time::Duration,
+};
 
 use regatta_model::{
     BedKind, Clock, Condition, Named as _, OptionValue, Transport, Tuning, Until,
@@ -19,9 +23,15 @@ use crate::{
 /// Time within which everything has to arrive after the sending for a duration.
 const ARRIVING: Duration = Duration::from_secs(30);
 
+/// Time for which the flows of `--compete` send, and the part of it at the beginning that does not count: BBR looks for its
+/// round-trip time every 10 s.
+const COMPETING: Duration = Duration::from_secs(60);
+const COMPETING_WARM_UP: Duration = Duration::from_secs(10);
+
 /// Whether the options describe a path, a transport or a workload.
 pub fn is_requested(args: &RunArgs) -> bool {
     !args.transport.is_empty()
+        || !args.compete.is_empty()
         || args.path.describes_a_condition()
         || (args.hosts.is_some() && args.study.is_none())
         || args.work.describes_a_workload()
@@ -94,7 +104,14 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
             format_duration(duration), format_duration(ARRIVING);
             "write a shorter time, such as `--duration 10s`";
     }
+    let competing = args.competing();
     let named = match args.transport.is_empty() {
+        _ if !competing.is_empty() => {
+            // Each once: a flow of a transport that has one already is a copy.
+            let mut known = BTreeSet::new();
+            let all = competing.iter().cloned();
+            all.filter(|text| known.insert(text.clone())).collect()
+        }
         // `external` stands for a program that only the user can name.
         true => (regatta_agent::registry().iter())
             .map(|driver| driver.descriptor().name.to_owned())
@@ -106,6 +123,9 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
         .map(|text| transport(text))
         .collect::<Result<Vec<_>, _>>()?;
     registry::check_all(&transports)?;
+    let flows = (competing.iter())
+        .map(|text| Ok(transport(text)?.label))
+        .collect::<Result<Vec<String>>>()?;
 
     let mut root = table([
         ("name", Some("command-line".into())),
@@ -152,10 +172,53 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
     let sections = transports.into_iter().map(section);
     root.insert("transport".into(), Value::Array(sections.collect()));
     root.insert("condition".into(), under_tunings(condition, &args.path));
-    let workloads = work_options::sections(&args.work)?;
+    let mut workloads = work_options::sections(&args.work)?;
+    if !flows.is_empty() {
+        compete(args, &flows, &mut workloads, &mut root);
+    }
     root.insert("workload".into(), Value::Array(workloads));
 
     parse(&root)
+}
+
+/// Adds a competition of these flows for each workload to the study, and durations to workloads without an end.
+fn compete(args: &RunArgs, flows: &[String], workloads: &mut [Value], root: &mut Table) {
+    let several = workloads.len() > 1;
+    let mut competitions = Vec::new();
+    for workload in workloads {
+        let Value::Table(workload) = workload else {
+            continue;
+        };
+        let is_bulk = workload.get("kind").and_then(Value::as_str) == Some("bulk");
+        if let (Some(duration), true) = (duration(args), is_bulk) {
+            if args.work.keys.get("duration").is_none() {
+                workload.insert("duration".into(), exact::time(duration).into());
+                let name = format!("bulk {}", format_duration(duration));
+                workload.insert("name".into(), name.into());
+            }
+            if args.work.keys.get("warm_up").is_none() {
+                let warm_up = COMPETING_WARM_UP.min(duration / 4);
+                workload.insert("warm_up".into(), exact::time(warm_up).into());
+            }
+        }
+        let name = workload.get("name").and_then(Value::as_str);
+        let name = name.unwrap_or_default().to_owned();
+        let flow =
+            |label: &String| Value::Table(table([("transport", Some(label.clone().into()))]));
+        let named = flows.join(" against ");
+        let mut shown: String = named.chars().take(LONGEST_NAME).collect();
+        if several {
+            let room = LONGEST_NAME.saturating_sub(name.chars().count() + 2);
+            let beginning: String = named.chars().take(room).collect();
+            shown = format!("{beginning}, {name}");
+        }
+        competitions.push(Value::Table(table([
+            ("name", Some(shown.into())),
+            ("workload", Some(name.into())),
+            ("flow", Some(Value::Array(flows.iter().map(flow).collect()))),
+        ])));
+    }
+    root.insert("competition".into(), Value::Array(competitions));
 }
 
 /// Returns the list of a condition, once for each of several tunings.
@@ -225,7 +288,12 @@ fn deadline(args: &RunArgs) -> Duration {
 
 /// Returns the duration of a transfer, if it is given.
 fn duration(args: &RunArgs) -> Option<Duration> {
-    parse_duration(args.work.keys.get("duration")?).ok()
+    let keys = &args.work.keys;
+    match keys.get("duration") {
+        Some(duration) => parse_duration(duration).ok(),
+        // Flows of one size would end one after another.
+        None => (!args.compete.is_empty() && keys.sizes().next().is_none()).then_some(COMPETING),
+    }
 }
 
 /// Returns a deadline this long after the end of sending, or the longest: a duration that is too long is refused itself,

@@ -164,7 +164,7 @@ pub fn check_probes(study: &Study) -> Result<()> {
         let Some(driver) = regatta_agent::find_driver(&transport.driver) else {
             continue;
         };
-        for workload in &study.workloads {
+        for (_, workload) in study.works_of(&transport.label) {
             driver
                 .probe_applicable(&transport.options, workload)
                 .map_err(|wrong| Failure::input(wrong.reason, wrong.hint))?;

@@ -120,7 +120,7 @@ impl Listener for EventSender {
     fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
         let mut event = event.clone();
         if self.clock == Clock::Virtual
-            && let Event::TrialEnded { trial } = &mut event
+            && let Event::TrialEnded { trial, .. } = &mut event
         {
             without_cpu(trial);
         }

@@ -49,11 +49,15 @@ impl TrialRunner<'_> {
             return Ok(());
         };
         let names = self.plan.names(trial.cell);
+        // The packets of a competition are in one file.
+        let names = match self.plan.flow(trial.cell) {
+            Some(_) => &names[1..],
+            None => &names[..],
+        };
         let round = trial.round + 1;
-        let name = format!(
-            "{}.round-{round}.pcapng",
-            names.map(|it| plain(it)).join(".")
-        );
+        let parts: Vec<String> = names.iter().map(|it| plain(it)).collect();
+        let name = format!("{}.round-{round}.pcapng", parts.join("."));
+        let shown: Vec<&str> = names.iter().map(|it| it.as_str()).collect();
         let directory = format!("trial-{:04}", trial.index + 1);
         let file = files.join(&directory).join(&name);
         // Files of a trial that was cut off are of that trial; an error that prevents these from being made is
@@ -63,7 +67,7 @@ impl TrialRunner<'_> {
         let order = CaptureOrder {
             file: file.clone(),
             snap_bytes: setup.snap_bytes,
-            title: format!("{}, round {round}", names.map(String::as_str).join(" · ")),
+            title: format!("{}, round {round}", shown.join(" · ")),
         };
         let refused = match self.bed.start_capture(order) {
             Ok(()) => None,
@@ -79,11 +83,12 @@ impl TrialRunner<'_> {
         Ok(())
     }
 
-    /// Ends the capture, and adds its figures and warnings to the trial's record.
+    /// Ends the capture, and adds its figures and warnings to the trial's record. Flows of a competition share one, from which
+    /// no figures of theirs are taken.
     pub(crate) fn end_capture(
         &mut self,
-        trial: &PlannedTrial,
-        record: &mut TrialRecord,
+        trials: &[PlannedTrial],
+        records: &mut [TrialRecord],
     ) -> Result<(), EngineError> {
         let Some(Capturing {
             file,
@@ -96,26 +101,31 @@ impl TrialRunner<'_> {
         if let Some(error) = refused {
             let why = reason::chain(error.reasons());
             let warning = warning::no_capture(why, error.hint());
-            record.measurements.warnings.push(warning);
+            for record in records {
+                record.measurements.warnings.push(warning.clone());
+            }
             return Ok(());
         }
         let summary = self.bed.end_capture()?.unwrap_or_default();
-        record.measurements.warnings.extend(missing(&summary));
-        let facts = &mut record.measurements.facts;
-        facts.insert(FILE_FACT.to_owned(), shown);
-        add_bytes(
-            &file,
-            self.plan.workload(trial.cell).kind.direction(),
-            record,
-        );
-        if let Some(frame) = self.frame(trial, record) {
-            add_time(&file, &frame, self.plan.condition(trial.cell), record);
+        for record in &mut *records {
+            let measured = &mut record.measurements;
+            measured.warnings.extend(missing(&summary));
+            measured.facts.insert(FILE_FACT.to_owned(), shown.clone());
+        }
+        if let ([trial], [record]) = (trials, &mut *records) {
+            let direction = self.plan.workload(trial.cell).kind.direction();
+            add_bytes(&file, direction, record);
+            if let Some(frame) = self.frame(trial, record) {
+                add_time(&file, &frame, self.plan.condition(trial.cell), record);
+            }
         }
         if self.plan.study().capture.is_some_and(|it| it.times_only) {
             // A file that stays is in nobody's way.
             let _ = fs::remove_file(&file);
             let _ = file.parent().map(fs::remove_dir);
-            record.measurements.facts.remove(FILE_FACT);
+            for record in records {
+                record.measurements.facts.remove(FILE_FACT);
+            }
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 use self::capture::Capturing;
 use crate::{
-    agent::{Agent, Signal},
+    agent::{Agent, AgentId, Signal},
     certificate,
     clocks::TrialClocks,
     error::EngineError,
@@ -244,7 +244,7 @@ pub(crate) struct TrialRunner<'a> {
     pub stop: &'a StopRequest,
     pub wake: &'a Sender<Signal>,
     pub signals: &'a Receiver<Signal>,
-    pub agents: BTreeMap<Host, Agent>,
+    pub agents: BTreeMap<AgentId, Agent>,
     pub generation: u32,
     pub capturing: Option<Capturing>,
     /// Clocks of the hosts, while a trial runs.
@@ -285,7 +285,7 @@ impl TrialRunner<'_> {
     }
 
     fn run(&mut self, listener: &mut dyn Listener) -> Result<Ending, EngineError> {
-        self.ensure_agents()?;
+        self.ensure_agents(1)?;
         let state = self.state_before_trials()?;
         let study = self.plan.study();
         let header = RunHeader {
@@ -347,7 +347,7 @@ impl TrialRunner<'_> {
     }
 
     fn host_facts(&self, state: Option<&str>) -> BTreeMap<String, HostFacts> {
-        let facts_of = |(host, agent): (&Host, &Agent)| {
+        let facts_of = |(AgentId { host, .. }, agent): (&AgentId, &Agent)| {
             let mut facts = agent.facts.clone();
             if self.plan.study().bed != BedKind::Hosts {
                 // Those that vary with the condition are facts of the trials, `kernel_settings`.
@@ -415,19 +415,25 @@ impl TrialRunner<'_> {
                 if remaining.is_empty() {
                     break;
                 }
-                for trial in remaining {
+                let mut remaining = &remaining[..];
+                while let Some(first) = remaining.first() {
                     if self.stopped() {
                         return Ok(Ending::interrupted());
                     }
+                    let (flows, others) = remaining.split_at(self.plan.flows(first).len());
+                    remaining = others;
                     let times = series.as_ref().map(Series::metrics);
-                    let Some(mut record) = self.run_one(&trial, &mut known, listener)? else {
+                    let Some(records) = self.run_flows(flows, &mut known, listener)? else {
                         return Ok(Ending::interrupted());
                     };
-                    let metrics = &mut record.measurements.metrics;
-                    metrics.extend(times.into_iter().flatten());
-                    done.add(self.plan, &record);
-                    let trial = Box::new(record);
-                    notify(listener, &Event::TrialEnded { trial })?;
+                    let last = records.len() - 1;
+                    for (position, mut record) in records.into_iter().enumerate() {
+                        let metrics = &mut record.measurements.metrics;
+                        metrics.extend(times.into_iter().flatten());
+                        done.add(self.plan, &record);
+                        let (trial, more) = (Box::new(record), position < last);
+                        notify(listener, &Event::TrialEnded { trial, more })?;
+                    }
                     notify_all(listener, self.monitors.events())?;
                 }
             }
@@ -465,33 +471,48 @@ impl TrialRunner<'_> {
         Ok(!self.stopped())
     }
 
-    /// Runs one trial, or returns its record at once if its cell is known to be unsupported; `None`
-    /// if the run was stopped.
-    fn run_one(
+    /// Runs one trial, or those of a competition's flows at once. Returns their records, at once if a cell is known to be
+    /// unsupported; `None` if the run was stopped.
+    fn run_flows(
         &mut self,
-        trial: &PlannedTrial,
+        flows: &[PlannedTrial],
         known: &mut Known,
         listener: &mut dyn Listener,
-    ) -> Result<Option<TrialRecord>, EngineError> {
+    ) -> Result<Option<Vec<TrialRecord>>, EngineError> {
         // A cell that cannot run here cannot run in the next round either; every round still has its
-        // record.
-        if let Some(record) = known.unsupported.get(&trial.cell) {
-            return Ok(Some(TrialRecord {
+        // record. Of a competition then none has run.
+        let unsupported = flows.iter().map(|trial| {
+            let record = known.unsupported.get(&trial.cell)?;
+            Some(TrialRecord {
                 index: trial.index,
                 round: trial.round,
                 seed: trial.seed,
                 started_unix_ns: unix_ns(),
                 ..record.clone()
-            }));
+            })
+        });
+        if let Some(records) = unsupported.collect() {
+            return Ok(Some(records));
         }
         notify_all(listener, self.monitors.start(self.bed))?;
-        notify(listener, &self.announce(trial))?;
-        self.monitors.at_edge(Some(trial.index));
-        let record = self.run_trial(trial);
+        for trial in flows {
+            notify(listener, &self.announce(trial))?;
+        }
+        self.monitors
+            .at_edge(flows.first().map(|trial| trial.index));
+        let records = self.run_trials(flows);
         self.monitors.at_edge(None);
-        let Some(mut record) = record? else {
+        let Some(mut records) = records? else {
             return Ok(None);
         };
+        for (trial, record) in flows.iter().zip(&mut records) {
+            self.remember(trial, record, known);
+        }
+        Ok(Some(records))
+    }
+
+    /// Takes note of what later trials are to know of this one, and adds the doubt about its path.
+    fn remember(&self, trial: &PlannedTrial, record: &mut TrialRecord, known: &mut Known) {
         match record.outcome {
             Outcome::Unsupported => {
                 known.unsupported.insert(trial.cell, record.clone());
@@ -512,7 +533,6 @@ impl TrialRunner<'_> {
             }
             Outcome::Failed | Outcome::TimedOut => {}
         }
-        Ok(Some(record))
     }
 
     fn announce(&self, trial: &PlannedTrial) -> Event {

@@ -77,6 +77,7 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
                 options: regatta_model::BulkOptions::default(),
             },
             probe: Probe::default(),
+            competition: None,
         }],
         published: Vec::new(),
         claims: Vec::new(),

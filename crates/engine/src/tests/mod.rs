@@ -50,7 +50,7 @@ impl EventRecorder {
         self.events
             .iter()
             .filter_map(|event| match event {
-                Event::TrialEnded { trial } => Some(&**trial),
+                Event::TrialEnded { trial, .. } => Some(&**trial),
                 _ => None,
             })
             .collect()

@@ -98,8 +98,9 @@ impl Listener for LiveListener {
     fn on_event(&mut self, event: &Event) -> Result<(), ListenerError> {
         let event = match event {
             Event::HostsSampled { .. } => return Ok(()),
-            Event::TrialEnded { trial } => Event::TrialEnded {
+            Event::TrialEnded { trial, more } => Event::TrialEnded {
                 trial: Box::new(without_series(trial)),
+                more: *more,
             },
             event => event.clone(),
         };

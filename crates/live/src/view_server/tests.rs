@@ -180,7 +180,7 @@ fn browser_gets_the_state_and_its_changes_until_the_end() {
     event_with(&mut events, "\"goodput_bps\":16000000.0");
     assert!(progress.interval().is_some(), "a reader exists");
     let trial = Box::new(trial(0, 1, "tcp", Some(40e6)));
-    served.on_event(&Event::TrialEnded { trial });
+    served.on_event(&Event::TrialEnded { trial, more: false });
     event_with(&mut events, "\"measured\":1");
     let ending = regatta_engine::Ending::Complete;
     served.on_event(&Event::RunEnded { ending });

@@ -76,6 +76,12 @@ series! {
         "Bytes sent and not yet acknowledged or declared lost.";
     STEP_GOODPUT_BPS = "step_goodput_bps" [BitsPerSecond] "goodput in a step":
         "Goodput from a step of the path's schedule to the next one, or to the end of the transfer, at the time of the step; the first is that before the first step. Means of the samples of goodput_bps.";
+    GOODPUT_SHARE_RATIO = "goodput_share_ratio" [Ratio] "share of the goodput":
+        "Of a flow of a competition: bytes delivered in the second over those of all flows that sent during the whole of it.";
+    FAIRNESS_RATIO = "fairness_ratio" [Ratio] "Jain's fairness index":
+        "Of the flows of a competition that sent during the whole second: see the metric `fairness_ratio`. With the first flow's trial.";
+    CONVERGENCE_TIME_NS = "convergence_time_ns" [Nanoseconds] "convergence time":
+        "After each start and each end of a flow of a competition, at the time of that: see the metric `convergence_time_ns`. Changes after which the flows did not converge are not in it. With the first flow's trial.";
     SETTLING_TIME_NS = "settling_time_ns" [Nanoseconds] "settling time after a step":
         "Settling time of the bits received after each step of the path's schedule, at the time of the step; steps after which they did not settle are not in it. See `settling_time_mean_ns`.";
 }

@@ -21,6 +21,20 @@ super::metrics! {
         "Bytes of the IP packets that the path brought to the receiving host in the whole trial, as they stand in its capture: with headers, openings, retransmissions and the packets of the probe, where `bytes_delivered` are those of the application. Of transfers in both directions the sum. A conversation of Wireshark has the frames of an Ethernet, 14 bytes more for each packet.";
     WHOLE_TRANSFER_RATIO = "whole_transfer_ratio" [Ratio, Higher] "transfers that arrived whole":
         "1 for a transfer of which every byte was delivered before the deadline, 0 for any other: the mean is the share of whole transfers, with its exact interval (Clopper and Pearson 1934). Of bulk transfers over transports that do not retransmit.";
+    GOODPUT_SHARE_RATIO = "goodput_share_ratio" [Ratio, Neither] "share of the goodput"
+        {2: Column("share"), Answer("share"), Sweeps, Runs("share"), Limit("share")}:
+        "Of a flow of a competition: bytes that its receiver's application got over those of all flows, in the time in which all of them sent and none was in its warm-up. From the samples of `goodput_bps`.";
+    FAIRNESS_RATIO = "fairness_ratio" [Ratio, Higher] "Jain's fairness index"
+        {2: Column("fairness")}:
+        "Of all flows of a competition over the same time: the square of the sum of their bytes over their number and the sum of the squares (RFC 5166, 2.4). 1 where all got the same, 1/n where one of n got all. The same for each flow.";
+    COMPETING_GOODPUT_BPS = "competing_goodput_bps" [BitsPerSecond, Higher] "goodput beside all others":
+        "Of a flow of a competition: bits that its receiver's application got over the same time, in which all flows sent.";
+    COMPETING_TIME_NS = "competing_time_ns" [Nanoseconds, Neither] "time of all flows":
+        "Length of the time in which all flows of a competition sent and none was in its warm-up.";
+    FLOW_START_NS = "flow_start_ns" [Nanoseconds, Neither] "start of the flow":
+        "Of a flow of a competition: from the first connect call of all flows to its own. Each flow has an offset from a uniform distribution over the path's round-trip delay, drawn for each round, beside the start that the study asks for. The samples of all flows count from that first call.";
+    CONVERGENCE_TIME_NS = "convergence_time_ns" [Nanoseconds, Lower] "convergence time":
+        "Of a competition: from the connect call of its last flow to the beginning of the first three seconds in each of which every flow got its fair share, give or take a tenth of that. Seconds are counted from the first connect call. Absent where that did not happen before a flow ended.";
     WARM_UP_NS = "warm_up_ns" [Nanoseconds, Neither] "warm-up":
         "Time from the beginning of the transfer that goodput and CPU time leave out, as the study asks.";
     WARM_UP_BYTES = "warm_up_bytes" [Bytes, Neither, SenderOrSum] "bytes in the warm-up":

@@ -48,7 +48,8 @@ builtins!(
     "page-load",
     "video-segments",
     "rpc-mix",
-    "queue-disciplines"
+    "queue-disciplines",
+    "competition-bbr"
 );
 
 /// Looks a built-in study up by its name.

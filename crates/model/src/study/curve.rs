@@ -35,6 +35,14 @@ pub enum Formula {
         /// Round trips before and after the data.
         round_trips: f64,
     },
+    /// Share of the goodput that flows of BBR, version 1, have beside ones that fill the queue: (1 − p) (1 − (Q/C + 0.2 s + R)
+    /// / 10 s), where p = 1/2 − R C / (2 Q) − 4 N / (Q / 1500 B), at least 0, is the others' share.
+    ///
+    /// Source: Ware, Mukerjee, Seshan and Sherry (2019), <https://doi.org/10.1145/3355369.3355604>.
+    Ware {
+        /// Number of the flows of BBR N.
+        flows: f64,
+    },
 }
 
 /// Quantities of a path and a workload that formulas take.
@@ -46,6 +54,8 @@ pub struct FormulaInputs {
     pub loss_ratio: f64,
     /// Link rate C in the direction of the data, in bits per second; infinite where it is not limited.
     pub rate_bps: f64,
+    /// Queue Q in the direction of the data, in bytes; infinite where it is not limited.
+    pub queue_bytes: f64,
     /// Size B, in bytes.
     pub size_bytes: f64,
     /// Largest payload of a TCP segment with timestamps (RFC 7323), in bytes.
@@ -73,6 +83,7 @@ impl FormulaInputs {
             round_trip_s: delay.as_secs_f64(),
             loss_ratio: link.loss.0,
             rate_bps: link.rate.map_or(f64::INFINITY, |rate| rate.0 as f64),
+            queue_bytes: condition.queue_limit(link).0 as f64,
             size_bytes: size as f64,
             mss_bytes: f64::from(condition.mtu_bytes) - HEADERS,
         })
@@ -90,6 +101,7 @@ impl FormulaInputs {
             round_trip_s: between(self.round_trip_s, other.round_trip_s),
             loss_ratio: between(self.loss_ratio, other.loss_ratio),
             rate_bps: between(self.rate_bps, other.rate_bps),
+            queue_bytes: between(self.queue_bytes, other.queue_bytes),
             size_bytes: between(self.size_bytes, other.size_bytes),
             mss_bytes: between(self.mss_bytes, other.mss_bytes),
         }
@@ -103,6 +115,7 @@ impl Formula {
         match self {
             Self::Mathis { .. } => id::GOODPUT_BPS,
             Self::RoundTrips { .. } => id::TRANSFER_TIME_NS,
+            Self::Ware { .. } => id::GOODPUT_SHARE_RATIO,
         }
     }
 
@@ -112,6 +125,11 @@ impl Formula {
         match self {
             Self::Mathis { constant } => format!("{constant} MSS / (R √p)"),
             Self::RoundTrips { round_trips } => format!("{round_trips} R + B / C"),
+            Self::Ware { flows } => {
+                format!(
+                    "(1 − p) (1 − (Q/C + R + 0.2 s) / 10 s), p = 1/2 − R C / 2 Q − {flows} · 6 kB / Q"
+                )
+            }
         }
     }
 
@@ -127,13 +145,24 @@ impl Formula {
                 let sending_s = inputs.size_bytes * 8.0 / inputs.rate_bps;
                 (round_trips * inputs.round_trip_s + sending_s) * 1e9
             }
+            Self::Ware { flows } => {
+                let queue_s = inputs.queue_bytes * 8.0 / inputs.rate_bps;
+                let packets = inputs.queue_bytes / 1500.0;
+                let others = 0.5 - inputs.round_trip_s / (2.0 * queue_s) - 4.0 * flows / packets;
+                let probing = (queue_s + 0.2 + inputs.round_trip_s) / 10.0;
+                (1.0 - others.max(0.0)) * (1.0 - probing)
+            }
         };
         (value.is_finite() && value > 0.0).then_some(value)
     }
 }
 
 /// Names of the formulas in study files.
-const FORMULAS: [(&str, &str); 2] = [("mathis", "mathis"), ("round-trips", "round-trips")];
+const FORMULAS: [(&str, &str); 3] = [
+    ("mathis", "mathis"),
+    ("round-trips", "round-trips"),
+    ("ware", "ware"),
+];
 
 /// Reads a section `[[curve]]`.
 pub(super) fn read_curve(mut section: Section<'_>) -> Result<Curve> {
@@ -148,6 +177,10 @@ pub(super) fn read_curve(mut section: Section<'_>) -> Result<Curve> {
         "mathis" => {
             let constant = section.factor("constant")?.unwrap_or(1.22);
             (Formula::Mathis { constant }, "Mathis et al.")
+        }
+        "ware" => {
+            let flows = section.factor("flows")?.unwrap_or(1.0);
+            (Formula::Ware { flows }, "Ware et al.")
         }
         _ => {
             let round_trips = section.factor("round_trips")?.unwrap_or(1.0);
@@ -169,6 +202,7 @@ mod tests {
         round_trip_s: 0.1,
         loss_ratio: 0.01,
         rate_bps: 8e6,
+        queue_bytes: f64::INFINITY,
         size_bytes: 1e6,
         mss_bytes: 1460.0,
     };
@@ -183,6 +217,28 @@ mod tests {
         // 1 MB at 8 Mbit/s takes a second.
         let time = Formula::RoundTrips { round_trips: 2.0 }.value(&PATH);
         assert_eq!(time, Some(1.2e9));
+    }
+
+    /// The model of one flow at 10 Mbit/s and 40 ms, as its authors' code computes it.
+    #[test]
+    fn the_model_of_bbr_has_its_published_values() {
+        let share = |queue_in_bdp: f64| {
+            let inputs = FormulaInputs {
+                round_trip_s: 0.04,
+                rate_bps: 10e6,
+                queue_bytes: queue_in_bdp * 50_000.0,
+                ..PATH
+            };
+            Formula::Ware { flows: 1.0 }
+                .value(&inputs)
+                .expect("a share")
+        };
+        let published = [(1.0, 0.97), (2.0, 0.78), (4.0, 0.63), (8.0, 0.55)];
+        let deep = [(16.0, 0.49), (32.0, 0.44), (64.0, 0.37)];
+        for (queue, expected) in published.into_iter().chain(deep) {
+            let found = share(queue);
+            assert!((found - expected).abs() < 0.01, "{queue} BDP: {found}");
+        }
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, ops::Range, time::Duration};
 use super::{
     BedKind, CaptureSetup, Emulator, GuestSetup, Guests, PathSetup, Placement, Study,
     claim::read_claims,
+    competition::read_competitions,
     curve::read_curve,
     error::{Result, StudyError},
     keys::PATH_KEYS,
@@ -80,7 +81,7 @@ impl StudyFile {
         let mut transport_spans = Vec::new();
         let written: Vec<Written> = read_sweeps(&mut root)?;
         let mut sweeps = Expansion::new(&written);
-        let transports = read_list(&mut root, Part::Transport, &mut sweeps, |section| {
+        let mut transports = read_list(&mut root, Part::Transport, &mut sweeps, |section| {
             let (transport, (spans, label)) = read_transport(section)?;
             transport_spans.push(spans);
             Ok((transport.label.clone(), Some(label), transport))
@@ -90,10 +91,11 @@ impl StudyFile {
                 read_condition(section, &tuning, path.emulator.default_mtu_bytes())?;
             Ok((condition.name.clone(), Some(span), condition))
         })?;
-        let workloads = read_list(&mut root, Part::Workload, &mut sweeps, |section| {
+        let mut workloads = read_list(&mut root, Part::Workload, &mut sweeps, |section| {
             let (workload, span) = read_workload(section, deadline)?;
             Ok((workload.name.clone(), span, workload))
         })?;
+        let competitions = root.sections("competition", "competition")?;
         let published_sections = root.sections("published", "published")?;
         let claims = root.sections("claim", "claim")?;
         let curves = root.sections("curve", "curve")?.into_iter();
@@ -107,6 +109,16 @@ impl StudyFile {
                 "this study has no condition", ["add a section `[[condition]]` with ", text_setting("name", "baseline")];
             workloads.is_empty() => 0..0,
                 "this study has no workload", ["add a section `[[workload]]` with ", text_setting("kind", "bulk")];
+        }
+        let transports_and_spans = (&mut transports, &mut transport_spans);
+        let competing = read_competitions(competitions, transports_and_spans, &mut workloads)?;
+        for (name, span) in competing {
+            let others = workloads.iter().filter(|other| other.name == name);
+            refuse! { root;
+                others.count() > 1 => span,
+                    [format!("two workloads or competitions of this study are named `{name}`")],
+                    ["give one of them another ", name_of("name")];
+            }
         }
         let published = published_sections.into_iter();
         let published = published.map(|it| read_published(it, &conditions, &workloads));

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 mod builtin;
 mod capture;
 mod claim;
+mod competition;
 mod curve;
 mod draft;
 mod emulator;
@@ -278,6 +279,53 @@ impl Study {
             Some(metric) => metric,
             None => workload.kind.primary_metric(),
         }
+    }
+
+    /// Whether the study has the cells of this transport and workload: in a competition those of its flows, and alone those
+    /// of each transport that is no copy for a further flow.
+    #[must_use]
+    pub fn has_cell(&self, transport: &str, workload: &Workload) -> bool {
+        match &workload.competition {
+            Some(competition) => competition.flow(transport).is_some(),
+            None => !self.is_copy(transport),
+        }
+    }
+
+    /// Whether a transport is a copy of another one for a further flow in competitions.
+    #[must_use]
+    pub fn is_copy(&self, transport: &str) -> bool {
+        let competitions = self
+            .workloads
+            .iter()
+            .filter_map(|it| it.competition.as_ref());
+        let mut flows = competitions.filter_map(|it| it.flow(transport));
+        flows.any(|flow| flow.copy_of.is_some())
+    }
+
+    /// Iterates over the transports that have cells with a workload, with their positions.
+    pub fn transports_of<'a>(
+        &'a self,
+        workload: &'a Workload,
+    ) -> impl Iterator<Item = (usize, &'a Transport)> {
+        let transports = self.transports.iter().enumerate();
+        transports.filter(|(_, transport)| self.has_cell(&transport.label, workload))
+    }
+
+    /// Iterates over the workloads with which a transport has cells, and what it does in each.
+    pub fn works_of<'a>(
+        &'a self,
+        transport: &'a str,
+    ) -> impl Iterator<Item = (&'a Workload, &'a Workload)> {
+        let works = self.workloads.iter();
+        let works = works.filter(|work| self.has_cell(transport, work));
+        works.map(|work| (work, work.of_transport(transport)))
+    }
+
+    /// Returns the number of cells under each condition.
+    #[must_use]
+    pub fn cells_of_condition(&self) -> usize {
+        let workloads = self.workloads.iter();
+        workloads.map(|it| self.transports_of(it).count()).sum()
     }
 
     /// Whether the number of trials is known only when the run has ended.

@@ -85,7 +85,12 @@ impl Study {
             .map(|workload| self.has_swept_volume(&workload.name))
             .collect();
         for (workload, is_swept) in self.workloads.iter_mut().zip(is_swept) {
-            if is_rounding || is_swept || !workload.kind.scale(volume, changes_in_time) {
+            if is_rounding || is_swept {
+                continue;
+            }
+            let kinds = workload.kinds_mut();
+            let scaled = kinds.map(|kind| kind.scale(volume, changes_in_time));
+            if !scaled.fold(false, |any, scaled| any || scaled) {
                 continue;
             }
             let name = format!("{}{suffix}", workload.name);

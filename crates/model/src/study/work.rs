@@ -82,6 +82,7 @@ pub(super) fn read_workload(
         name,
         kind: default,
         probe: Probe::default(),
+        competition: None,
     };
     read_over(&mut section, &mut workload, deadline)?;
     Ok((workload, span))

@@ -109,6 +109,15 @@ macro_rules! warnings {
 }
 
 warnings! {
+    // Of competitions.
+    "competition" {
+        flow_without_goodput() =
+            "a flow of this competition has no goodput: shares and fairness are of the others",
+            hint "look at the delays and the times of that flow itself";
+        flows_never_at_once() =
+            "the flows of this competition never sent at once outside their warm-ups, so that there are no shares",
+            hint "write a longer `duration` of the workload, or earlier starts";
+    }
     // Of the study.
     "scaled" {
         scaled(scale: Ratio, effects: Vec<Phrase>) =

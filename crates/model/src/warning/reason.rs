@@ -40,6 +40,11 @@ phrases! {
     look_at_interface() = "look at the cable, and at who else configures the interface";
     mistake_in_driver() = "this is a mistake in the driver; set `RUST_BACKTRACE=1` to see where";
 
+    // Flows of a competition.
+    other_flow_unsupported(transport: &str) = "this competition cannot run here, because of its flow `{transport}`";
+    other_flow_failed(transport: &str) = "nothing competed: the flow `{transport}` failed";
+    other_flow_invalid(transport: &str) = "the trial of the flow `{transport}` beside it is invalid";
+
     // Ends of a run.
     stopped_by_user() = "stopped by the user";
     stopped_with_error() = "it stopped with an error";

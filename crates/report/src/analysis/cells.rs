@@ -44,7 +44,11 @@ pub fn all(index: &Index<'_>, trials: &ByCell<'_>) -> Vec<Cell> {
         )
     };
     let cells = data.groups().cartesian_product(&transports);
-    cells.map(of_group).collect()
+    let study = &data.header.study;
+    let is_there = |(group, (transport, _)): &(CellGroup<'_>, &(&Transport, bool))| {
+        study.has_cell(&transport.label, group.workload)
+    };
+    cells.filter(is_there).map(of_group).collect()
 }
 
 /// Whether a transport retransmits, according to the facts of its trials; for results of versions

@@ -122,6 +122,7 @@ fn workload(kind: WorkloadKind) -> Workload {
         name: "work".into(),
         kind,
         probe: Probe::default(),
+        competition: None,
     }
 }
 

@@ -3,6 +3,7 @@
 use itertools::Itertools as _;
 
 use super::{
+    competition,
     margin::Margin,
     next_step,
     price::Prices,
@@ -40,6 +41,20 @@ pub fn lines(
         "running" => tr!("So far: "),
         _ => tr!("Interrupted: "),
     };
+    let competing: Vec<&RankedGroup<'_>> = (measured.iter().copied())
+        .filter(|group| competition::shares(group).is_some())
+        .collect();
+    if !competing.is_empty() {
+        let lines = match competing.len() {
+            ..=MAX_LINES => competing.iter().map(|it| competition::line(it)).collect(),
+            _ => competition::lines(&competing, MAX_LINES),
+        };
+        let first = |(position, line): (usize, String)| match position {
+            0 => format!("{partial}{line}"),
+            _ => line,
+        };
+        return lines.into_iter().enumerate().map(first).collect();
+    }
     match measured[..] {
         [] => vec![partial + &tr!("Nothing was measured.")],
         [group] => of_group(&partial, data, index, group),
@@ -165,6 +180,9 @@ pub fn pair<'p>(group: &'p RankedGroup<'_>) -> Option<[&'p str; 2]> {
 }
 
 fn claim(group: &RankedGroup<'_>) -> String {
+    if let Some(shares) = competition::shares(group) {
+        return shares;
+    }
     let leaders = group.leaders();
     let names: Vec<String> = leaders
         .iter()

@@ -8,6 +8,7 @@ mod cells;
 mod claim_result;
 mod claims;
 mod comparison;
+mod competition;
 mod decided;
 mod failures;
 #[cfg(test)]

@@ -11,6 +11,7 @@ use crate::{
 /// same driver and options, as `regatta run --aa` creates them.
 pub fn floor(data: &RunData, summary: &Summary) -> Option<NoiseFloor> {
     let transports = &data.header.study.transports;
+    let works = &data.header.study.workloads;
     let of = |label: &str| transports.iter().find(|t| t.label == label);
     let same = |a: &str, b: &str| {
         let both = of(a).zip(of(b));
@@ -23,7 +24,11 @@ pub fn floor(data: &RunData, summary: &Summary) -> Option<NoiseFloor> {
         largest_pair: String::new(),
     };
     for c in &summary.comparisons {
-        if !data.is_primary(&c.metric, &c.workload) || !same(&c.a, &c.b) {
+        // Flows that compete are not repetitions of one another.
+        let competes = works
+            .iter()
+            .any(|it| it.name == c.workload && it.competition.is_some());
+        if !data.is_primary(&c.metric, &c.workload) || !same(&c.a, &c.b) || competes {
             continue;
         }
         let Some(ratio) = c.claim.ratio else { continue };

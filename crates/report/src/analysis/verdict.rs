@@ -4,7 +4,7 @@ use itertools::Itertools as _;
 use regatta_model::{Outcome, WorkloadKind, metric::Unit, metric::id, stack};
 
 use super::{
-    headline,
+    competition, headline,
     loss_response::{self, Apart, Stack},
     margin::Margin,
     next_step, noise, percentiles,
@@ -110,7 +110,9 @@ fn sentence(group: &RankedGroup<'_>, stacks: &[&StackRow]) -> String {
     let ranked = leaders.iter().copied().chain(first).map(|it| it.value);
     let others = group.not_ranked.iter().filter_map(|it| it.value);
     let common_unit = CommonUnit::of(group.metric.unit, ranked.chain(others));
-    let mut parts = Vec::from_iter(about_leaders(group, &common_unit));
+    let shares = [competition::shares(group), competition::fairness(group)];
+    let mut parts = Vec::from_iter(shares.into_iter().flatten());
+    parts.extend(about_leaders(group, &common_unit));
     for other in &group.not_ranked {
         let value = other
             .value

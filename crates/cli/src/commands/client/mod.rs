@@ -469,7 +469,7 @@ impl Listener for ClientListener {
             Event::TrialStarted {
                 index, transport, ..
             } => self.screen.borrow_mut().begin(*index, transport),
-            Event::TrialEnded { trial } => {
+            Event::TrialEnded { trial, .. } => {
                 self.tally.add(trial);
                 self.screen.borrow_mut().end(trial);
             }

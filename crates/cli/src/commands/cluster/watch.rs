@@ -132,7 +132,8 @@ impl Watch {
         for trial in reader.trials_without_series()? {
             if read.trials.insert(trial.index) {
                 let trial = Box::new(trial);
-                self.builder.on_event(&Event::TrialEnded { trial });
+                self.builder
+                    .on_event(&Event::TrialEnded { trial, more: false });
             }
         }
         read.ended_unix_s = ended_unix_s;

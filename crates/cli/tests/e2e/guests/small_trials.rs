@@ -45,7 +45,7 @@ impl Listener for Times {
                 self.end();
                 self.start = Some(Instant::now());
             }
-            Event::TrialEnded { trial } => self.ended = Some((**trial).clone()),
+            Event::TrialEnded { trial, .. } => self.ended = Some((**trial).clone()),
             Event::RunEnded { .. } => self.end(),
             _ => {}
         }

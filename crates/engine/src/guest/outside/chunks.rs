@@ -85,7 +85,7 @@ impl Listener for OfChunk<'_> {
                 self.has_trials = true;
                 !self.done.has(self.plan, *index, *attempt)
             }
-            Event::TrialEnded { trial } => {
+            Event::TrialEnded { trial, .. } => {
                 let is_known = self.done.has(self.plan, trial.index, trial.attempt);
                 self.done.add(self.plan, trial);
                 !is_known

@@ -43,7 +43,7 @@ impl<'a> InOrder<'a> {
     pub(super) fn take(&mut self, event: Event) -> Vec<Event> {
         let round = match &event {
             Event::TrialStarted { round, .. } => *round,
-            Event::TrialEnded { trial } => trial.round,
+            Event::TrialEnded { trial, .. } => trial.round,
             _ => return vec![event],
         };
         self.held.entry(round).or_default().push(event);
@@ -52,7 +52,7 @@ impl<'a> InOrder<'a> {
             && let Some(events) = self.held.remove(&self.round)
         {
             for event in &events {
-                if let Event::TrialEnded { trial } = event {
+                if let Event::TrialEnded { trial, .. } = event {
                     self.done.add(self.plan, trial);
                 }
             }
@@ -102,8 +102,8 @@ mod tests {
                 ),
             );
             let trial = Box::new(record);
-            for event in in_order.take(Event::TrialEnded { trial }) {
-                if let Event::TrialEnded { trial } = event {
+            for event in in_order.take(Event::TrialEnded { trial, more: false }) {
+                if let Event::TrialEnded { trial, .. } = event {
                     passed.push(trial.index);
                 }
             }

@@ -183,11 +183,14 @@ impl GuestRun {
                         _ => Outcome::Failed,
                     };
                     let failed = (outcome, problem.reasons(), problem.hint);
-                    if let Some(trial) = self.plan.trial(index) {
-                        let record = self.plan.record(&trial, since, failed);
+                    let trial = self.plan.trial(index);
+                    let flows = trial.map(|trial| self.plan.flows(&trial));
+                    let flows = flows.unwrap_or_default();
+                    for (position, trial) in flows.iter().enumerate() {
+                        let record = self.plan.record(trial, since, failed.clone());
                         progress.failed(&self.plan, &record);
-                        let trial = Box::new(record);
-                        notify(listener, &Event::TrialEnded { trial })?;
+                        let (trial, more) = (Box::new(record), position + 1 < flows.len());
+                        notify(listener, &Event::TrialEnded { trial, more })?;
                     }
                 }
                 AfterEnd::Continues => {}
@@ -446,7 +449,7 @@ impl GuestRun {
                     self.describe(header, release, *took, second_start);
                 }
             }
-            Event::TrialEnded { trial } if self.clock() == Clock::Virtual => {
+            Event::TrialEnded { trial, .. } if self.clock() == Clock::Virtual => {
                 trial.started_unix_ns = unix_ns();
             }
             Event::PathChecked { check } if self.clock() == Clock::Virtual => {

@@ -102,7 +102,7 @@ impl Progress {
                 });
                 is_new
             }
-            Event::TrialEnded { trial } => {
+            Event::TrialEnded { trial, .. } => {
                 self.current = None;
                 let is_new = !self.done.has(plan, trial.index, trial.attempt);
                 self.done.add(plan, trial);
@@ -213,7 +213,10 @@ mod tests {
     fn runs(progress: &mut Progress, plan: &Plan, index: u32) -> bool {
         let is_new = starts(progress, plan, index);
         let trial = Box::new(record(plan, index));
-        assert_eq!(progress.is_new(plan, &Event::TrialEnded { trial }), is_new);
+        assert_eq!(
+            progress.is_new(plan, &Event::TrialEnded { trial, more: false }),
+            is_new
+        );
         is_new
     }
 

@@ -74,7 +74,7 @@ impl Quantity {
 }
 
 /// Quantities of the transfer and its hosts.
-pub const TRANSFER: [Quantity; 4] = [
+pub const TRANSFER: [Quantity; 6] = [
     Quantity {
         above: "where a transport delivers in order, what arrives after a lost packet is held back and then delivered at once, so that one sample holds the bits of several",
         ..Quantity::new(
@@ -93,6 +93,18 @@ pub const TRANSFER: [Quantity; 4] = [
             "Bits of the IP packets that the receiving host's interface got, headers and retransmissions included, whatever was delivered of them by then.",
         )
     },
+    Quantity::new(
+        series_id::GOODPUT_SHARE_RATIO,
+        Ends::Sum(&["receiver"]),
+        "Share of the goodput over the time of a competition",
+        "Bytes delivered to the flow's receiver in each second over those of all flows that sent during the whole of it. Lines begin and end where flows do.",
+    ),
+    Quantity::new(
+        series_id::FAIRNESS_RATIO,
+        Ends::Sum(&["receiver"]),
+        "Jain's fairness index over the time of a competition",
+        "Of all flows that sent during the whole second: 1 where all got the same. The line is that of the first flow, and of all.",
+    ),
     Quantity::new(
         series_id::ROUND_TRIP_DELAY_NS,
         Ends::Sum(&["sender"]),
@@ -176,7 +188,11 @@ pub const BOTH_ENDS: [Quantity; 8] = [
 ];
 
 /// Quantities that are shown for some cells of a sweep, too.
-const SWEPT: [&str; 2] = [series_id::GOODPUT_BPS, series_id::CONGESTION_WINDOW_BYTES];
+const SWEPT: [&str; 3] = [
+    series_id::GOODPUT_BPS,
+    series_id::GOODPUT_SHARE_RATIO,
+    series_id::CONGESTION_WINDOW_BYTES,
+];
 
 /// Draws quantities.
 pub fn all(source: &Source<'_>, quantities: &[Quantity]) -> Vec<Figure> {

@@ -162,6 +162,7 @@ pub fn study() -> Study {
                 pattern: Pattern::Data, options: regatta_model::BulkOptions::default()
             },
             probe: Probe::default(),
+            competition: None,
         }],
         published: published(),
         claims: Vec::new(),

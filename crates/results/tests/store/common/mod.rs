@@ -72,6 +72,7 @@ pub fn header() -> RunHeader {
                     idle_messages: 10,
                     ..Probe::default()
                 },
+                competition: None,
             }],
             published: Vec::new(),
             claims: Vec::new(),

@@ -1,0 +1,312 @@
+//! Flows of a competition: when each starts, what the failure of one means for the others, and what they get of the path.
+
+use std::time::Duration;
+
+use rand_chacha::{
+    ChaCha8Rng,
+    rand_core::{Rng, SeedableRng},
+};
+use regatta_model::{
+    Measurements, Outcome, Series, Text, TrialRecord, WorkloadKind,
+    metric::{id, series_id},
+    reason, warning,
+};
+
+use crate::plan::{Plan, PlannedTrial};
+
+/// Window of the shares over time, in nanoseconds.
+const WINDOW_NS: f64 = 1e9;
+
+/// Difference from its fair share, as a part of it, within which a flow has converged, and the windows for which all
+/// flows must be that near.
+const NEAR: f64 = 0.1;
+const NEAR_WINDOWS: usize = 3;
+
+/// Returns the position and the time of each start, in order. Beside its own start each flow of a competition has an offset
+/// from a uniform distribution over the path's longest round-trip delay, drawn by the seed of the round: flows that start
+/// at once on a clock without noise would lock into one phase of the queue, the same in each round.
+pub(crate) fn starts(plan: &Plan, trials: &[PlannedTrial]) -> Vec<(usize, Duration)> {
+    if let [_] = trials {
+        return vec![(0, Duration::ZERO)];
+    }
+    let mut starts: Vec<(usize, Duration)> = (trials.iter().enumerate())
+        .map(|(position, trial)| {
+            let range = plan.condition(trial.cell).longest_round_trip_delay();
+            let mut random = ChaCha8Rng::seed_from_u64(plan.random_seed(trial));
+            // The upper 53 bits make a number from 0 to 1 without 1.
+            let part = (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
+            let start = plan.flow(trial.cell).map_or(Duration::ZERO, |it| it.start);
+            (position, start + range.mul_f64(part))
+        })
+        .collect();
+    starts.sort_by_key(|(_, at)| *at);
+    // The first one waits for nothing.
+    let first = starts.first().map_or(Duration::ZERO, |(_, at)| *at);
+    for (_, at) in &mut starts {
+        *at -= first;
+    }
+    starts
+}
+
+/// Returns the explanation of a flow that another one has ended, without its reason, which [`judged`] gives.
+pub(crate) fn cut_off() -> (Outcome, Vec<Text>, Text) {
+    (Outcome::Invalid, Vec::new(), Text::default())
+}
+
+/// Judges the flows of a competition together. If one is not supported, none is; if one has failed or is invalid, the
+/// others are invalid. One that could not connect in time, or whose deadline came, is a result of the competition.
+pub(crate) fn judged(mut records: Vec<TrialRecord>) -> Vec<TrialRecord> {
+    let worst = [Outcome::Unsupported, Outcome::Failed, Outcome::Invalid].into_iter();
+    let is_cause =
+        |record: &TrialRecord, outcome| record.outcome == outcome && !record.reasons.is_empty();
+    let cause = worst.filter_map(|outcome| records.iter().find(|record| is_cause(record, outcome)));
+    let Some(cause) = cause.into_iter().next().cloned() else {
+        return records;
+    };
+    let outcome = match cause.outcome {
+        Outcome::Unsupported => Outcome::Unsupported,
+        _ => Outcome::Invalid,
+    };
+    for record in &mut records {
+        if record.index == cause.index || is_cause(record, cause.outcome) {
+            continue;
+        }
+        let what = match cause.outcome {
+            Outcome::Unsupported => reason::other_flow_unsupported(&cause.transport),
+            Outcome::Failed => reason::other_flow_failed(&cause.transport),
+            _ => reason::other_flow_invalid(&cause.transport),
+        };
+        record.outcome = outcome;
+        record.reasons = [vec![what.into()], cause.reasons.clone()].concat();
+        record.hint = cause.hint.clone();
+    }
+    records
+}
+
+/// Flow whose bytes are counted.
+struct Counted {
+    position: usize,
+    /// Connect call and end, since the first connect call of all flows, in nanoseconds.
+    from_ns: f64,
+    until_ns: f64,
+    /// End of the warm-up, since the same.
+    counts_from_ns: f64,
+    /// Samples of the goodput: end of each since the same time, and bits per second.
+    samples: Vec<(f64, f64)>,
+}
+
+impl Counted {
+    /// Returns the bits that were delivered from one time to another.
+    fn bits(&self, from_ns: f64, until_ns: f64) -> f64 {
+        let mut before = self.from_ns;
+        let mut bits = 0.0;
+        for (end, rate) in &self.samples {
+            let inside = end.min(until_ns) - before.max(from_ns);
+            bits += inside.max(0.0) * rate / 1e9;
+            before = *end;
+        }
+        bits
+    }
+}
+
+/// Adds what the flows of a competition get of the path they share, and counts the samples of all from the first connect
+/// call of any. `starts` are the connect calls on one clock, in nanoseconds.
+pub(crate) fn measure(
+    plan: &Plan,
+    trials: &[PlannedTrial],
+    starts: &[Option<i64>],
+    records: &mut [TrialRecord],
+) {
+    let Some(first) = starts.iter().flatten().min().copied() else {
+        return;
+    };
+    let mut counted = Vec::new();
+    let mut has_left_out = false;
+    for (position, (trial, start)) in trials.iter().zip(starts).enumerate() {
+        let record = &mut records[position];
+        let Some(start) = start else {
+            has_left_out = true;
+            continue;
+        };
+        let offset = start - first;
+        let measured = &mut record.measurements;
+        measured.metrics.insert(id::FLOW_START_NS, offset as f64);
+        for series in &mut measured.series {
+            series.t_ns.iter_mut().for_each(|t| *t += offset);
+        }
+        match counted_of(plan, trial, position, offset as f64, measured) {
+            Some(flow) => counted.push(flow),
+            None => has_left_out = true,
+        }
+    }
+    if records
+        .iter()
+        .any(|it| it.outcome == Outcome::Invalid || it.outcome == Outcome::Failed)
+        || counted.is_empty()
+    {
+        return;
+    }
+    if has_left_out {
+        // What such a flow got cannot be told from bytes: it has no goodput, or could not connect.
+        for flow in &counted {
+            let warnings = &mut records[flow.position].measurements.warnings;
+            warnings.push(warning::flow_without_goodput());
+        }
+    }
+    let from = counted
+        .iter()
+        .map(|it| it.counts_from_ns)
+        .fold(0.0, f64::max);
+    let until = counted
+        .iter()
+        .map(|it| it.until_ns)
+        .fold(f64::MAX, f64::min);
+    if until > from {
+        share(&counted, [from, until], records);
+    } else {
+        for flow in &counted {
+            let warnings = &mut records[flow.position].measurements.warnings;
+            warnings.push(warning::flows_never_at_once());
+        }
+    }
+    over_time(&counted, records);
+}
+
+/// Returns the samples of a flow's goodput; `None` for work that has none.
+fn counted_of(
+    plan: &Plan,
+    trial: &PlannedTrial,
+    position: usize,
+    from_ns: f64,
+    measured: &Measurements,
+) -> Option<Counted> {
+    let kind = &plan.workload(trial.cell).kind;
+    let WorkloadKind::Bulk { options, .. } = kind else {
+        return None;
+    };
+    let duration = measured.metrics.get(id::TRANSFER_TIME_NS)?;
+    let goodput = measured.series.iter();
+    let mut goodput = goodput.filter(|it| it.name == series_id::GOODPUT_BPS);
+    let Series { t_ns, values, .. } = goodput.next()?;
+    let samples = t_ns.iter().map(|t| *t as f64).zip(values.iter().copied());
+    Some(Counted {
+        position,
+        from_ns,
+        until_ns: from_ns + duration,
+        counts_from_ns: from_ns + options.warm_up.as_nanos() as f64,
+        samples: samples.collect(),
+    })
+}
+
+/// Adds the share of each flow, and the fairness of all, over the time in which all send.
+fn share(flows: &[Counted], [from, until]: [f64; 2], records: &mut [TrialRecord]) {
+    let bits: Vec<f64> = flows.iter().map(|it| it.bits(from, until)).collect();
+    let Some(fairness) = jain(&bits) else {
+        return;
+    };
+    let all: f64 = bits.iter().sum();
+    for (flow, bits) in flows.iter().zip(&bits) {
+        let metrics = &mut records[flow.position].measurements.metrics;
+        metrics.insert(id::GOODPUT_SHARE_RATIO, bits / all);
+        metrics.insert(id::FAIRNESS_RATIO, fairness);
+        metrics.insert(id::COMPETING_GOODPUT_BPS, bits * 1e9 / (until - from));
+        metrics.insert(id::COMPETING_TIME_NS, until - from);
+    }
+}
+
+/// Returns Jain's index of some amounts (RFC 5166, 2.4); `None` if all are zero.
+fn jain(amounts: &[f64]) -> Option<f64> {
+    let (sum, squares) = amounts.iter().fold((0.0, 0.0), |(sum, squares), amount| {
+        (sum + amount, squares + amount * amount)
+    });
+    (squares > 0.0).then(|| sum * sum / (amounts.len() as f64 * squares))
+}
+
+/// Adds shares and fairness in windows of a second, each among the flows that send during all of it, and the time that the
+/// flows take to converge after each start and end of one.
+fn over_time(flows: &[Counted], records: &mut [TrialRecord]) {
+    let end = flows.iter().map(|it| it.until_ns).fold(0.0, f64::max);
+    let windows = (end / WINDOW_NS) as usize;
+    let mut shares: Vec<Series> = flows
+        .iter()
+        .map(|_| series(series_id::GOODPUT_SHARE_RATIO))
+        .collect();
+    let mut fairness = series(series_id::FAIRNESS_RATIO);
+    // Largest difference of a flow from its fair share, as a part of it, in each window.
+    let mut farthest: Vec<Option<f64>> = Vec::new();
+    for window in 0..windows {
+        let from = window as f64 * WINDOW_NS;
+        let until = from + WINDOW_NS;
+        let sends = |flow: &Counted| flow.from_ns <= from && flow.until_ns >= until;
+        let present = (0..flows.len()).filter(|index| sends(&flows[*index]));
+        let present: Vec<usize> = present.collect();
+        let bits = present.iter().map(|index| flows[*index].bits(from, until));
+        let bits: Vec<f64> = bits.collect();
+        let all: f64 = bits.iter().sum();
+        farthest.push(None);
+        let Some(index) = jain(&bits) else {
+            continue;
+        };
+        for (flow, bits) in present.iter().zip(&bits) {
+            shares[*flow].t_ns.push(until as i64);
+            shares[*flow].values.push(bits / all);
+        }
+        if present.len() > 1 {
+            fairness.t_ns.push(until as i64);
+            fairness.values.push(index);
+            let fair = all / present.len() as f64;
+            let difference = bits.iter().map(|it| (it / fair - 1.0).abs());
+            farthest[window] = difference.reduce(f64::max);
+        }
+    }
+    let mut convergence = series(series_id::CONVERGENCE_TIME_NS);
+    let mut changes: Vec<f64> = flows
+        .iter()
+        .flat_map(|it| [it.from_ns, it.until_ns])
+        .collect();
+    changes.sort_by(f64::total_cmp);
+    // Flows that start or end within a second of one another make one change.
+    changes.dedup_by(|next, before| *next - *before < WINDOW_NS);
+    for (index, change) in changes.iter().enumerate() {
+        let next = changes.get(index + 1).copied().unwrap_or(end);
+        let first = (change / WINDOW_NS).ceil() as usize;
+        let last = ((next / WINDOW_NS) as usize).min(farthest.len());
+        let near = |window: usize| farthest[window].is_some_and(|it| it <= NEAR);
+        let mut places = first..last.saturating_sub(NEAR_WINDOWS - 1);
+        if let Some(place) = places.find(|it| (*it..it + NEAR_WINDOWS).all(near)) {
+            convergence.t_ns.push(*change as i64);
+            convergence
+                .values
+                .push((place as f64 * WINDOW_NS - change).max(0.0));
+        }
+    }
+    for (flow, series) in flows.iter().zip(shares) {
+        records[flow.position].measurements.series.push(series);
+    }
+    let joined = flows.iter().map(|it| it.from_ns).fold(0.0, f64::max);
+    let after_last = convergence.t_ns.iter().zip(&convergence.values);
+    let mut after_last = after_last.filter(|(at, _)| (**at as f64 - joined).abs() < WINDOW_NS);
+    let after_last = after_last.next().map(|(_, time)| *time);
+    for flow in flows {
+        let measured = &mut records[flow.position].measurements;
+        if let Some(time) = after_last {
+            measured.metrics.insert(id::CONVERGENCE_TIME_NS, time);
+        }
+    }
+    if let Some(flow) = flows.first() {
+        let measured = &mut records[flow.position].measurements;
+        let common = [fairness, convergence].into_iter();
+        measured
+            .series
+            .extend(common.filter(|it| !it.values.is_empty()));
+    }
+}
+
+fn series(name: &str) -> Series {
+    Series {
+        name: name.to_owned(),
+        side: "receiver".to_owned(),
+        t_ns: Vec::new(),
+        values: Vec::new(),
+    }
+}
