@@ -175,6 +175,8 @@ mod tests {
                     },
                 },
                 probe: Probe::default(),
+                transports: Vec::new(),
+                conditions: Vec::new(),
                 competition: None,
             },
             token: String::new(),

@@ -189,6 +189,8 @@ pub fn run(
                     under_load: false,
                     ..Probe::default()
                 },
+                transports: Vec::new(),
+                conditions: Vec::new(),
                 competition: None,
             },
             token: "00112233445566778899aabbccddeeff".to_owned(),

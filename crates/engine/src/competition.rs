@@ -290,7 +290,7 @@ fn over_time(flows: &[Counted], records: &mut [TrialRecord]) {
     for flow in flows {
         let measured = &mut records[flow.position].measurements;
         if let Some(time) = after_last {
-            measured.metrics.insert(id::CONVERGENCE_TIME_NS, time);
+            measured.metrics.insert(id::CONVERGENCE_TIME_LAST_NS, time);
         }
     }
     if let Some(flow) = flows.first() {

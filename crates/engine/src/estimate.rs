@@ -144,7 +144,8 @@ impl Plan {
     fn estimate_block(&self, condition: &Condition) -> BlockEstimate {
         let study = self.study();
         let mut block = BlockEstimate::default();
-        for workload in &study.workloads {
+        let workloads = study.workloads.iter();
+        for workload in workloads.filter(|it| it.is_under(&condition.name)) {
             let flows = study.transports_of(workload).count();
             // Flows of a competition share the path, and its time.
             let share = match workload.competition {
@@ -178,7 +179,8 @@ impl Plan {
         let study = self.study();
         let mut all: Vec<CutTransfers> = Vec::new();
         for condition in &study.conditions {
-            for workload in &study.workloads {
+            let workloads = study.workloads.iter();
+            for workload in workloads.filter(|it| it.is_under(&condition.name)) {
                 let first = all.len();
                 for (_, transport) in study.transports_of(workload) {
                     let workload = workload.of_transport(&transport.label);

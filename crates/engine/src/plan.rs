@@ -271,7 +271,11 @@ impl Plan {
         });
         let members: Vec<(&Workload, Vec<usize>)> = members.collect();
         for condition in 0..study.conditions.len() {
+            let name = &study.conditions[condition].name;
             for (position, (workload, transports)) in members.iter().enumerate() {
+                if !workload.is_under(name) {
+                    continue;
+                }
                 let cells = transports.iter().map(|transport| Cell {
                     transport: *transport,
                     condition,
@@ -593,6 +597,7 @@ impl Plan {
         let conditions = self.study.conditions.iter();
         let longest = conditions.flat_map(|condition| {
             let workloads = self.study.workloads.iter();
+            let workloads = workloads.filter(|work| work.is_under(&condition.name));
             workloads.map(move |work| {
                 let trials = match work.competition {
                     Some(_) => 1,

@@ -81,8 +81,14 @@ impl Plan {
     /// Returns the number of trials, finished or not, of the blocks that are to be run.
     #[must_use]
     pub fn trials_of(&self, done: &Done) -> u32 {
-        let in_block = self.cells() as u32 / self.conditions();
-        done.blocks(self).len() as u32 * in_block
+        let mut in_block = vec![0; self.conditions() as usize];
+        for trial in self.trials().iter().take(self.cells()) {
+            in_block[trial.cell.condition] += 1;
+        }
+        let blocks = done.blocks(self);
+        blocks
+            .map(|it| in_block[(it % self.conditions()) as usize])
+            .sum()
     }
 
     /// Returns the chunks of the plan: the blocks that one guest with a virtual clock runs.

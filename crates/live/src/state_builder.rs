@@ -225,7 +225,8 @@ impl StateBuilder {
             let Some(definition) = metric::find(metric) else {
                 continue;
             };
-            for condition in &study.conditions {
+            let conditions = study.conditions.iter();
+            for condition in conditions.filter(|it| workload.is_under(&it.name)) {
                 cells.extend(study.transports_of(workload).map(|(_, transport)| {
                     LiveCell {
                         transport: transport.label.clone(),

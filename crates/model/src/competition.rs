@@ -55,6 +55,12 @@ impl Workload {
             .unwrap_or(self)
     }
 
+    /// Whether it is done under a condition.
+    #[must_use]
+    pub fn is_under(&self, condition: &str) -> bool {
+        self.conditions.is_empty() || self.conditions.iter().any(|name| name == condition)
+    }
+
     /// Returns every kind of work in it.
     pub fn kinds_mut(&mut self) -> impl Iterator<Item = &mut WorkloadKind> {
         let flows = self.competition.iter_mut().flat_map(|it| &mut it.flows);

@@ -676,6 +676,12 @@ pub struct Workload {
     pub kind: WorkloadKind,
     /// Measurement of the message round-trip delay.
     pub probe: Probe,
+    /// Labels of the transports that do it alone; all of the study if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transports: Vec<String>,
+    /// Names of the conditions under which it is done; all of the study if there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<String>,
     /// Transports that do this work at once; each of the study does it alone if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub competition: Option<Competition>,

@@ -170,7 +170,9 @@ impl RunData {
         study.workloads.iter().flat_map(move |workload| {
             let workload_is_swept = has_quantity || workloads.contains(workload.name.as_str());
             let conditions = conditions.clone();
-            study.conditions.iter().map(move |condition| CellGroup {
+            let under = study.conditions.iter();
+            let under = under.filter(|condition| workload.is_under(&condition.name));
+            under.map(move |condition| CellGroup {
                 condition,
                 workload,
                 several: study.workloads.len() > 1,
@@ -218,7 +220,7 @@ impl RunData {
         if self.header.part.shard.is_some() {
             return u64::from(self.header.part.trials);
         }
-        let cells = (study.cells_of_condition() * study.conditions.len()) as u64;
+        let cells = study.cells() as u64;
         if study.successes.is_none() {
             return cells * u64::from(self.rounds());
         }

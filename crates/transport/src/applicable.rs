@@ -192,6 +192,8 @@ mod tests {
                 name,
                 kind,
                 probe,
+                transports: Vec::new(),
+                conditions: Vec::new(),
                 competition: None,
             }
         };

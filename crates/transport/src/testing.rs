@@ -139,6 +139,8 @@ pub fn order_for(role: Role, driver: &str, size: u64, message: u64) -> TrialOrde
                 under_load: false,
                 ..Probe::default()
             },
+            transports: Vec::new(),
+            conditions: Vec::new(),
             competition: None,
         },
         token: "5a".repeat(16),

@@ -11,7 +11,8 @@ mod work_options;
 use std::{fs, path::Path, time::Duration};
 
 use regatta_model::{
-    BedKind, Condition, Emulator, Guests, HostTuning, Named as _, Placement, Study, Until,
+    BedKind, Condition, Emulator, Guests, HostTuning, Named as _, Placement, Study, Transport,
+    Until,
     shell::printable,
     study::{BUILTIN, Builtin, DEFAULT, StudyFile, builtin, is_host_name},
     units::format_duration,
@@ -461,8 +462,56 @@ fn twice(study: &mut Study) {
     study.transports = all;
 }
 
+/// Label of the transport in a study for which `--transport` names another one, and beside which the study's others stay.
+const UNDER_TEST: &str = "under-test";
+
+/// Puts a transport in the place of the one under test, with its label in every text of the study.
+fn put_under_test(study: &mut Study, transport: &Transport) -> Result<()> {
+    fn rename(value: &mut serde_json::Value, label: &str) {
+        match value {
+            serde_json::Value::String(text) => *text = text.replace(UNDER_TEST, label),
+            serde_json::Value::Array(items) => items.iter_mut().for_each(|it| rename(it, label)),
+            serde_json::Value::Object(map) => map.values_mut().for_each(|it| rename(it, label)),
+            _ => {}
+        }
+    }
+    for known in &mut study.transports {
+        if known.label == UNDER_TEST
+            || study.workloads.iter().any(|work| {
+                let flow = work
+                    .competition
+                    .as_ref()
+                    .and_then(|it| it.flow(&known.label));
+                flow.is_some_and(|flow| flow.copy_of.as_deref() == Some(UNDER_TEST))
+            })
+        {
+            known.driver.clone_from(&transport.driver);
+            known.options.clone_from(&transport.options);
+        }
+    }
+    let mut value = serde_json::to_value(&*study)?;
+    rename(&mut value, &transport.label);
+    *study = serde_json::from_value(value)?;
+    Ok(())
+}
+
 /// Keeps the transports with these labels; a driver's name that is no label adds that driver.
 fn select_transports(args: &RunArgs, study: &mut Study) -> Result<()> {
+    if study.transports.iter().any(|it| it.label == UNDER_TEST) {
+        let named = args.transports();
+        refuse! {
+            named.len() > 1 => "`{}` tests one transport, and `--transport` names {}", study.name, named.len();
+                "name one, and run the study again for each other one";
+        }
+        let transport = adhoc::transport(&named[0])?;
+        registry::check_all(std::slice::from_ref(&transport))?;
+        refuse! {
+            study.transports.iter().any(|it| it.label == transport.label) =>
+                "the study `{}` has another transport `{}`", study.name, transport.label;
+                "give yours a name of its own: `--transport {},label=mine`", named[0];
+        }
+        return put_under_test(study, &transport);
+    }
     let mut chosen = Vec::new();
     for text in &args.transports() {
         let of_sweep = sweeps::transports_of(study, text);
@@ -484,6 +533,22 @@ fn select_transports(args: &RunArgs, study: &mut Study) -> Result<()> {
         }
         chosen.push(transport);
     }
+    // A competition needs all of its flows, of which copies come with their transport.
+    let is_chosen = |label: &str| chosen.iter().any(|it: &Transport| it.label == label);
+    study.workloads.retain(|work| {
+        let mut flows = work.competition.iter().flat_map(|it| &it.flows);
+        flows.all(|flow| is_chosen(flow.copy_of.as_deref().unwrap_or(&flow.transport)))
+    });
+    refuse! {
+        study.workloads.is_empty() => "every competition of `{}` has a flow of another transport", study.name;
+            "name all transports of one, as `regatta run {} --dry-run` shows them", study.name;
+    }
+    let copies = study
+        .transports
+        .iter()
+        .filter(|it| study.is_copy(&it.label));
+    let copies: Vec<Transport> = copies.cloned().collect();
+    chosen.extend(copies);
     study.transports = chosen;
     sweeps::forget_missing(study);
     Ok(())

@@ -77,6 +77,8 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
                 options: regatta_model::BulkOptions::default(),
             },
             probe: Probe::default(),
+            transports: Vec::new(),
+            conditions: Vec::new(),
             competition: None,
         }],
         published: Vec::new(),

@@ -1,5 +1,6 @@
 //! Tests of runs on a fake bed: events, their order, and failures.
 
+mod competition;
 pub(crate) mod fake_bed;
 pub(crate) mod fake_monitor;
 mod monitors;

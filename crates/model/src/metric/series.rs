@@ -81,7 +81,7 @@ series! {
     FAIRNESS_RATIO = "fairness_ratio" [Ratio] "Jain's fairness index":
         "Of the flows of a competition that sent during the whole second: see the metric `fairness_ratio`. With the first flow's trial.";
     CONVERGENCE_TIME_NS = "convergence_time_ns" [Nanoseconds] "convergence time":
-        "After each start and each end of a flow of a competition, at the time of that: see the metric `convergence_time_ns`. Changes after which the flows did not converge are not in it. With the first flow's trial.";
+        "After each start and each end of a flow of a competition, at the time of that: see the metric `convergence_time_last_ns`. Changes after which the flows did not converge are not in it. With the first flow's trial.";
     SETTLING_TIME_NS = "settling_time_ns" [Nanoseconds] "settling time after a step":
         "Settling time of the bits received after each step of the path's schedule, at the time of the step; steps after which they did not settle are not in it. See `settling_time_mean_ns`.";
 }

@@ -33,7 +33,7 @@ super::metrics! {
         "Length of the time in which all flows of a competition sent and none was in its warm-up.";
     FLOW_START_NS = "flow_start_ns" [Nanoseconds, Neither] "start of the flow":
         "Of a flow of a competition: from the first connect call of all flows to its own. Each flow has an offset from a uniform distribution over the path's round-trip delay, drawn for each round, beside the start that the study asks for. The samples of all flows count from that first call.";
-    CONVERGENCE_TIME_NS = "convergence_time_ns" [Nanoseconds, Lower] "convergence time":
+    CONVERGENCE_TIME_LAST_NS = "convergence_time_last_ns" [Nanoseconds, Lower] "convergence time after the last start":
         "Of a competition: from the connect call of its last flow to the beginning of the first three seconds in each of which every flow got its fair share, give or take a tenth of that. Seconds are counted from the first connect call. Absent where that did not happen before a flow ended.";
     WARM_UP_NS = "warm_up_ns" [Nanoseconds, Neither] "warm-up":
         "Time from the beginning of the transfer that goodput and CPU time leave out, as the study asks.";

@@ -49,7 +49,8 @@ builtins!(
     "video-segments",
     "rpc-mix",
     "queue-disciplines",
-    "competition-bbr"
+    "competition-bbr",
+    "rfc9743"
 );
 
 /// Looks a built-in study up by its name.

@@ -71,6 +71,7 @@ impl CompetitionReader<'_> {
             // A study without a workload is refused for that.
             return Ok(());
         };
+        let conditions = section.texts("conditions")?;
         let alone = section.flag("alone")?.is_none_or(|(alone, _)| alone);
         let between = section.span_of("between");
         let labels = section.texts("between")?;
@@ -98,7 +99,7 @@ impl CompetitionReader<'_> {
             if alone {
                 found.alone.insert(base.name.clone());
             }
-            self.add(&section, flows, (&base, &named), found)?;
+            self.add(&section, flows, (&base, &named, &conditions), found)?;
         }
         Ok(())
     }
@@ -108,7 +109,7 @@ impl CompetitionReader<'_> {
         &self,
         section: &Section<'_>,
         mut flows: Vec<CompetitionFlow>,
-        (base, named): (&Workload, &Option<(String, Range<usize>)>),
+        (base, named, conditions): (&Workload, &Option<(String, Range<usize>)>, &[String]),
         found: &mut Found,
     ) -> Result<()> {
         let (name, span) = named.clone().unwrap_or_else(|| {
@@ -131,8 +132,14 @@ impl CompetitionReader<'_> {
         for work in flows.iter_mut().filter_map(|flow| flow.workload.as_mut()) {
             work.name.clone_from(&name);
         }
+        let conditions = match conditions {
+            [] => &base.conditions,
+            own => own,
+        };
         let workload = Workload {
             name,
+            transports: Vec::new(),
+            conditions: conditions.to_vec(),
             competition: Some(Competition { flows }),
             ..base.clone()
         };

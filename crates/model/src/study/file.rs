@@ -15,7 +15,7 @@ use super::{
     rounds,
     section::{Section, refuse},
     source::{File, no_files},
-    sweep::{Expansion, Part, Written, read_sweeps},
+    sweep::{Expansion, Part, Sweeps, Written, read_sweeps},
     work::read_workload,
     work_keys::WORKLOAD_KEYS,
 };
@@ -120,6 +120,15 @@ impl StudyFile {
                     ["give one of them another ", name_of("name")];
             }
         }
+        let sweeps = sweeps.finish();
+        for workload in &mut workloads {
+            let labels = transports.iter().map(|it| it.label.as_str()).collect();
+            let chosen = &mut workload.transports;
+            resolve(&root, (Part::Transport, labels), chosen, &sweeps)?;
+            let names = conditions.iter().map(|it| it.name.as_str()).collect();
+            let chosen = &mut workload.conditions;
+            resolve(&root, (Part::Condition, names), chosen, &sweeps)?;
+        }
         let published = published_sections.into_iter();
         let published = published.map(|it| read_published(it, &conditions, &workloads));
         let published = published.collect::<Result<_, _>>()?;
@@ -152,7 +161,7 @@ impl StudyFile {
             published,
             claims: Vec::new(),
             curves,
-            sweeps: sweeps.finish(),
+            sweeps,
         };
         study.claims = read_claims(claims, &study)?;
         let fits = study.check_guest();
@@ -229,6 +238,30 @@ impl Study {
     pub fn parse(text: &str, file: &str) -> Result<Self> {
         StudyFile::parse(text, file).map(|file| file.study)
     }
+}
+
+/// Replaces names of a part of the study by full ones: a name that sweeps multiply stands for all that they made.
+fn resolve(
+    root: &Section<'_>,
+    (part, known): (Part, Vec<&str>),
+    names: &mut Vec<String>,
+    sweeps: &Sweeps,
+) -> Result<()> {
+    let mut all = Vec::new();
+    for name in std::mem::take(names) {
+        let entries = sweeps.entries.iter();
+        let made = entries.filter(|it| it.part == part && it.base == name);
+        let made: Vec<String> = made.map(|it| it.name.clone()).collect();
+        if made.is_empty() {
+            let span = root.source().text.find(&format!("\"{name}\""));
+            let span = span.map_or(0..0, |at| at..at + name.len() + 2);
+            root.known(part.as_str(), &name, &span, known.iter().copied())?;
+            all.push(name);
+        }
+        all.extend(made);
+    }
+    *names = all;
+    Ok(())
 }
 
 /// Reads the settings of the path's emulation, and the span of `placement = "between"`. The key `path` of earlier

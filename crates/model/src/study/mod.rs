@@ -287,8 +287,19 @@ impl Study {
     pub fn has_cell(&self, transport: &str, workload: &Workload) -> bool {
         match &workload.competition {
             Some(competition) => competition.flow(transport).is_some(),
-            None => !self.is_copy(transport),
+            None => {
+                let chosen = &workload.transports;
+                let is_chosen = chosen.is_empty() || chosen.iter().any(|it| it == transport);
+                is_chosen && !self.is_copy(transport)
+            }
         }
+    }
+
+    /// Whether the study has the cell of these names: transport, condition, workload.
+    fn has(&self, [transport, condition, workload]: &ClaimedCell) -> bool {
+        let mut works = self.workloads.iter();
+        let work = works.find(|work| work.name == *workload);
+        work.is_none_or(|work| self.has_cell(transport, work) && work.is_under(condition))
     }
 
     /// Whether a transport is a copy of another one for a further flow in competitions.
@@ -321,11 +332,14 @@ impl Study {
         works.map(|work| (work, work.of_transport(transport)))
     }
 
-    /// Returns the number of cells under each condition.
+    /// Returns the number of cells.
     #[must_use]
-    pub fn cells_of_condition(&self) -> usize {
-        let workloads = self.workloads.iter();
-        workloads.map(|it| self.transports_of(it).count()).sum()
+    pub fn cells(&self) -> usize {
+        let of_workload = |work: &Workload| {
+            let conditions = self.conditions.iter().filter(|it| work.is_under(&it.name));
+            self.transports_of(work).count() * conditions.count()
+        };
+        self.workloads.iter().map(of_workload).sum()
     }
 
     /// Whether the number of trials is known only when the run has ended.

@@ -70,6 +70,8 @@ pub(super) fn read_workload(
 ) -> Result<(Workload, Option<Range<usize>>)> {
     let name = section.text("name")?;
     let kind = section.choice_of("kind", KINDS)?;
+    let transports = section.texts("transports")?;
+    let conditions = section.texts("conditions")?;
     let default = kind.map_or(KINDS[0].1, |(default, _)| default)();
     let (name, span) = match name {
         Some((name, span)) => {
@@ -82,6 +84,8 @@ pub(super) fn read_workload(
         name,
         kind: default,
         probe: Probe::default(),
+        transports,
+        conditions,
         competition: None,
     };
     read_over(&mut section, &mut workload, deadline)?;

@@ -122,6 +122,8 @@ fn workload(kind: WorkloadKind) -> Workload {
         name: "work".into(),
         kind,
         probe: Probe::default(),
+        transports: Vec::new(),
+        conditions: Vec::new(),
         competition: None,
     }
 }

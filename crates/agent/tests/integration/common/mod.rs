@@ -207,6 +207,8 @@ pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOr
                 options: regatta_model::BulkOptions::default(),
             },
             probe: Probe::default(),
+            transports: Vec::new(),
+            conditions: Vec::new(),
             competition: None,
         },
         token: format!("{trial:032x}"),

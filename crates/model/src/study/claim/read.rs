@@ -125,6 +125,18 @@ struct Reader<'s> {
 }
 
 impl Reader<'_> {
+    /// Returns the places of a claim at which the study has every cell.
+    fn places(
+        &self,
+        section: &Section<'_>,
+        sides: &[Side],
+        along: Option<&Along<'_>>,
+    ) -> Result<Vec<Place>> {
+        let mut places = self.choice.places(section, sides, along)?;
+        places.retain(|place| place.iter().flatten().all(|cell| self.study.has(cell)));
+        Ok(places)
+    }
+
     fn order(&self, section: &mut Section<'_>) -> Result<Read> {
         let value = section.take("order");
         let value = section.required("order", SIDES, value)?;
@@ -143,7 +155,7 @@ impl Reader<'_> {
 
     /// Returns the order of groups of sides.
     fn ordered(&self, section: &Section<'_>, groups: &[Vec<Side>]) -> Result<Read> {
-        let places = self.choice.places(section, &groups.concat(), None)?;
+        let places = self.places(section, &groups.concat(), None)?;
         let metric = self.metric_of(section, &places)?;
         let grouped = |place: Place| {
             let mut cells = first_cells(place).into_iter();
@@ -187,7 +199,7 @@ impl Reader<'_> {
         }
         let within = self.within(&mut table)?;
         table.end()?;
-        let places = self.choice.places(section, &sides, None)?;
+        let places = self.places(section, &sides, None)?;
         let metric = self.metric_of(section, &places)?;
         let places = places.into_iter().map(first_cells).collect();
         Ok((Relation::Same { places, within }, Some(metric)))
@@ -214,7 +226,7 @@ impl Reader<'_> {
         };
         check_bounds(&table, bounds, "at_least = 2")?;
         table.end()?;
-        let places = self.choice.places(section, &sides, None)?;
+        let places = self.places(section, &sides, None)?;
         let metric = self.metric_of(section, &places)?;
         let places = places.into_iter().filter_map(pair_of).collect();
         Ok((Relation::Ratio { places, bounds }, Some(metric)))
@@ -222,7 +234,7 @@ impl Reader<'_> {
 
     fn value(&self, section: &mut Section<'_>) -> Result<Read> {
         let mut table = relation_table(section, "value")?;
-        let places = self.choice.places(section, &[Side::default()], None)?;
+        let places = self.places(section, &[Side::default()], None)?;
         let metric = self.metric_of(section, &places)?;
         let example = example_in(metric.unit);
         let mut bound = |key| {
@@ -255,7 +267,7 @@ impl Reader<'_> {
         let along = self.choice.read_over(&mut table)?;
         let within = self.within(&mut table)?;
         table.end()?;
-        let places = self.choice.places(section, &sides, Some(&along))?;
+        let places = self.places(section, &sides, Some(&along))?;
         let metric = self.metric_of(section, &places)?;
         let line = |place: Place| {
             let mut sides = place.into_iter();
@@ -282,7 +294,7 @@ impl Reader<'_> {
                 "the crossing ends before it begins",
                 ["write a later value of the parameter than ", text_setting("from", &from)];
         }
-        let places = self.choice.places(section, &sides, Some(&along))?;
+        let places = self.places(section, &sides, Some(&along))?;
         let metric = self.metric_of(section, &places)?;
         let mut pairs = Vec::new();
         for place in places {

@@ -162,6 +162,8 @@ pub fn study() -> Study {
                 pattern: Pattern::Data, options: regatta_model::BulkOptions::default()
             },
             probe: Probe::default(),
+            transports: Vec::new(),
+            conditions: Vec::new(),
             competition: None,
         }],
         published: published(),

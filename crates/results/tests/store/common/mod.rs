@@ -72,6 +72,8 @@ pub fn header() -> RunHeader {
                     idle_messages: 10,
                     ..Probe::default()
                 },
+                transports: Vec::new(),
+                conditions: Vec::new(),
                 competition: None,
             }],
             published: Vec::new(),
