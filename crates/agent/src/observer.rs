@@ -28,8 +28,10 @@ pub(crate) type MessageSink = Arc<dyn Fn(FromAgent) + Send + Sync>;
 pub(crate) struct Observed {
     /// Changes over the window; absent if it did not begin or did not end.
     pub deltas: Option<WindowDeltas>,
-    /// The samples of the window.
+    /// The samples of the window; in a competition those before it as well.
     pub series: Vec<Series>,
+    /// Beginning of the window on the monotonic clock, in nanoseconds.
+    pub from_ns: i64,
     /// Largest resident set by the end of the window, in bytes.
     pub peak_memory_bytes: Option<u64>,
     /// The data interface.
@@ -252,7 +254,8 @@ impl TrialObserver {
             order.sample_interval,
             order.role.name(),
             interface.as_ref().map_or(0, |info| info.link_header_bytes),
-            order.longest_transfer(),
+            // The others of a competition are not in their warm-up at the same time.
+            (order.longest_transfer(), order.beside_others),
         )?;
         process::reset_peak_memory();
         Ok(Self {
@@ -277,6 +280,7 @@ impl TrialObserver {
         let series = window.sampler.take().map(Sampler::finish);
         let readings = window.start.zip(window.end);
         Observed {
+            from_ns: window.start.map_or(0, |start| start.monotonic_ns),
             deltas: readings.map(|(start, end)| WindowDeltas::between(&start, &end)),
             series: series.unwrap_or_default(),
             peak_memory_bytes: window.peak_memory_bytes,

@@ -59,7 +59,7 @@ pub(crate) fn merge(
         }
     }
     if has_levels {
-        for (name, value) in level_metrics(&observed.series) {
+        for (name, value) in level_metrics(&observed.series, observed.from_ns) {
             put(name, value);
         }
     }
@@ -191,10 +191,13 @@ fn interface_metrics(
 
 /// Returns the statistics of the sender's levels over the samples of the window, for a
 /// session that has not reported its own.
-fn level_metrics(series: &[Series]) -> [(&'static str, Option<f64>); 6] {
+fn level_metrics(series: &[Series], from_ns: i64) -> [(&'static str, Option<f64>); 6] {
     let values = |name: &str| {
         let found = series.iter().find(|series| series.name == name);
-        found.map_or(&[][..], |series| &series.values)
+        found.map_or(&[][..], |series| {
+            let before = series.t_ns.partition_point(|t| *t < from_ns);
+            series.values.get(before..).unwrap_or_default()
+        })
     };
     // Of no values it is not a number, and no metric.
     let mean = |values: &[f64]| Some(values.iter().sum::<f64>() / values.len() as f64);
@@ -251,6 +254,7 @@ mod tests {
 
     fn observed(mtu_bytes: u32) -> Observed {
         Observed {
+            from_ns: 0,
             deltas: Some(WindowDeltas {
                 elapsed: Duration::from_secs(2),
                 cpu_ratio: Some(0.5),

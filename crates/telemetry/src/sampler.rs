@@ -166,7 +166,7 @@ pub struct Sampler {
 impl Sampler {
     /// Starts the thread, which sleeps until a window begins. `side` is the end's name in the series,
     /// `link_header_bytes` is subtracted from the mean size of packets, and memory is reserved for a window of the length
-    /// `longest`.
+    /// `longest`. With `keeps_earlier` the series have the samples of windows that began before the last, such as a warm-up.
     ///
     /// # Errors
     /// The system's, if no thread can be made.
@@ -176,7 +176,7 @@ impl Sampler {
         interval: Duration,
         side: &'static str,
         link_header_bytes: u32,
-        longest: Duration,
+        (longest, keeps_earlier): (Duration, bool),
     ) -> std::io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let orders = Arc::clone(&shared);
@@ -184,8 +184,13 @@ impl Sampler {
         let expected = (longest.as_nanos() / interval.as_nanos().max(1)).min(36_000) as usize + 1;
         let thread = std::thread::Builder::new().name("sampler".to_owned());
         let thread = thread.spawn(move || {
-            let new_window =
-                |start, flow| SeriesBuilder::new(start, flow, link_header_bytes, expected);
+            let new_window = |start, flow, before: Option<SeriesBuilder>| match before {
+                Some(mut earlier) if keeps_earlier => {
+                    earlier.push(start, flow);
+                    earlier
+                }
+                _ => SeriesBuilder::new(start, flow, link_header_bytes, expected),
+            };
             let builder = run(&orders, &mut gauges, &mut *flow, interval, new_window);
             builder.map_or_else(Vec::new, |builder| builder.finish(side))
         })?;
@@ -196,7 +201,7 @@ impl Sampler {
     }
 
     /// Begins the window with this reading. A second call begins it anew; what was sampled before
-    /// is forgotten.
+    /// is forgotten, unless [`Sampler::spawn`] was told to keep it.
     pub fn begin(&self, start: Reading) {
         self.shared.begin(start);
     }
@@ -236,13 +241,13 @@ impl Drop for Sampler {
 }
 
 /// Samples until a window ends, and returns the builder of its series; `None` without a window. `new_window` makes the
-/// builder from the first reading and sample.
+/// builder from the first reading and sample, and that of the window before.
 fn run(
     shared: &Shared,
     gauges: &mut impl Gauges,
     flow: &mut dyn FlowSource,
     interval: Duration,
-    new_window: impl Fn(Reading, FlowSample) -> SeriesBuilder,
+    new_window: impl Fn(Reading, FlowSample, Option<SeriesBuilder>) -> SeriesBuilder,
 ) -> Option<SeriesBuilder> {
     let mut window = None;
     loop {
@@ -261,7 +266,7 @@ fn run(
             begun,
         };
         if let Some(start) = start {
-            window = Some(new_window(start, flow.sample(&start)));
+            window = Some(new_window(start, flow.sample(&start), window.take()));
         }
         let builder = window.as_mut()?;
         if let Some((end, last)) = end {
@@ -398,7 +403,15 @@ mod tests {
         }
         let spawn = |interval| {
             let longest = Duration::from_secs(1);
-            Sampler::spawn(Real, Box::new(Nothing), interval, "sender", 0, longest).unwrap()
+            Sampler::spawn(
+                Real,
+                Box::new(Nothing),
+                interval,
+                "sender",
+                0,
+                (longest, false),
+            )
+            .unwrap()
         };
         let long = Duration::from_secs(3600);
         let sampler = spawn(long);
