@@ -15,6 +15,7 @@
 # make lab-kernel the guest kernel for virtual time
 # make cross-check compare both emulators with each other and with theory, in docs/emulators.md
 # make loss-response the response of every stack to losses, in docs/stacks.md
+# make competition several transports on one bottleneck, in docs/competition.md
 # make handshakes short exchanges by handshake, in docs/transports/quic-noq.md
 # make replications the five published experiments beside what their studies measure, in docs/replications.md
 # make validity error rates, coverage and power of the statistics, in docs/validity.md
@@ -53,7 +54,7 @@ CARGO_NEXTEST := $(CARGO_TOOLS)/cargo-nextest
 CLIPPY = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 NEXTEST = env $(CLIPPY) "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
-.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check loss-response handshakes round-trips replications replications-page validity external export-readers cargo-tools package package-test external-lock env build fmt lint deny readme tests test-preparation limits lines mutants slice tools-build tools-test tools-bench tools-kernel tools-package
+.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check loss-response competition handshakes round-trips replications replications-page validity external export-readers cargo-tools package package-test external-lock env build fmt lint deny readme tests test-preparation limits lines mutants slice tools-build tools-test tools-bench tools-kernel tools-package
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -118,6 +119,13 @@ loss-response: build lab-kernel external ## Measure the response of every stack 
 	$(call study,loss-response-sizes)
 	scripts/loss-response ./regatta regatta-results/loss-response regatta-results/loss-response-sizes
 	$(MAKE) --no-print-directory docs
+
+competition: build lab-kernel ## Measure several transports on one bottleneck, in docs/competition.md: half an hour of CPU
+	rm -rf regatta-results/competition-bbr
+	./regatta run competition-bbr --jobs 2 --no-progress --out regatta-results/competition-bbr
+	$(call study,competition-equals)
+	$(call study,competition-queues)
+	scripts/competition ./regatta $(addprefix regatta-results/competition-,bbr equals queues)
 
 handshakes: build lab-kernel ## Measure short exchanges by handshake, in docs/transports/quic-noq.md
 	$(call study,handshakes)

@@ -5,6 +5,7 @@
 //! study that many cases use are made once per test run, see [`crate::help::shared_trials`].
 
 mod capture;
+mod competition;
 mod ended;
 mod first_flight;
 mod handshakes;

@@ -6,6 +6,7 @@ mod by_trial;
 pub mod changes;
 mod chart;
 mod columns;
+mod competition;
 mod delay;
 mod distribution;
 mod drawing;
@@ -166,11 +167,12 @@ struct Source<'a> {
 type Draw = fn(&Source<'_>) -> Vec<Figure>;
 
 /// All figures in the order of the page: their section, and the function that draws them.
-const FIGURES: [(&str, Draw); 12] = [
+const FIGURES: [(&str, Draw); 13] = [
     // On the first screen.
     ("headline", means::of_rankings),
     ("headline", means::spread),
     ("headline", sweeps::of_rankings),
+    ("headline", competition::matrix),
     // Sweeps by other metrics than those of the rankings.
     ("sweeps", sweeps::further),
     // Other means, with published values.
