@@ -310,3 +310,113 @@ fn series(name: &str) -> Series {
         values: Vec::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: f64 = 1e9;
+
+    /// Returns a flow with a sample each half second; `rate` returns its bits per second at a second.
+    fn flow(position: usize, seconds: [usize; 2], rate: impl Fn(usize) -> f64) -> Counted {
+        let [from, until] = seconds;
+        let samples = (2 * from + 1..=2 * until)
+            .map(|half| (half as f64 * SECOND / 2.0, rate((half - 1) / 2)));
+        Counted {
+            position,
+            from_ns: from as f64 * SECOND,
+            until_ns: until as f64 * SECOND,
+            counts_from_ns: from as f64 * SECOND,
+            samples: samples.collect(),
+        }
+    }
+
+    fn records(flows: usize) -> Vec<TrialRecord> {
+        let plan = Plan::new(&crate::tests::fake_bed::study(flows, 1, 1)).expect("few trials");
+        let measured = || (Outcome::Measured, Vec::new(), Text::default());
+        let trials = plan.trials().iter();
+        trials
+            .map(|trial| plan.record(trial, 0, measured()))
+            .collect()
+    }
+
+    fn series_of(record: &TrialRecord, name: &str) -> Vec<f64> {
+        let mut series = record.measurements.series.iter();
+        let found = series.find(|it| it.name == name);
+        found.map_or_else(Vec::new, |series| series.values.clone())
+    }
+
+    #[test]
+    fn bits_are_counted_within_a_window_that_cuts_samples() {
+        let flow = flow(0, [0, 4], |second| second as f64 * 10.0);
+        assert_eq!(flow.bits(0.0, 4.0 * SECOND), 60.0);
+        assert_eq!(flow.bits(1.25 * SECOND, 2.5 * SECOND), 7.5 + 10.0);
+    }
+
+    #[test]
+    fn shares_are_of_the_time_in_which_all_send() {
+        // The second flow joins after 2 s and has a third of the rate.
+        let flows = [flow(0, [0, 10], |_| 20.0), flow(1, [2, 12], |_| 10.0)];
+        let mut records = records(2);
+        share(&flows, [2.0 * SECOND, 10.0 * SECOND], &mut records);
+        let metric = |flow: usize, name: &str| records[flow].measurements.metrics[name];
+        assert!((metric(0, id::GOODPUT_SHARE_RATIO) - 2.0 / 3.0).abs() < 1e-12);
+        // (2 + 1)² / (2 · (4 + 1)).
+        assert!((metric(1, id::FAIRNESS_RATIO) - 0.9).abs() < 1e-12);
+        assert_eq!(metric(1, id::COMPETING_GOODPUT_BPS), 10.0);
+        assert_eq!(metric(0, id::COMPETING_TIME_NS), 8e9);
+    }
+
+    #[test]
+    fn a_flow_that_got_nothing_has_no_share_and_the_index_is_that_of_one() {
+        let flows = [flow(0, [0, 4], |_| 20.0), flow(1, [0, 4], |_| 0.0)];
+        let mut records = records(2);
+        share(&flows, [0.0, 4.0 * SECOND], &mut records);
+        assert_eq!(
+            records[1].measurements.metrics[id::GOODPUT_SHARE_RATIO],
+            0.0
+        );
+        assert_eq!(records[0].measurements.metrics[id::FAIRNESS_RATIO], 0.5);
+    }
+
+    /// The second flow joins after 2 s, has nothing for 3 s, and its half from then on; the first one ends after 12 s.
+    #[test]
+    fn flows_converge_after_a_start_and_an_end() {
+        let first = flow(0, [0, 12], |second| if second < 5 { 20.0 } else { 10.0 });
+        let second = flow(1, [2, 16], |second| match second {
+            ..5 => 0.0,
+            5..12 => 10.0,
+            _ => 20.0,
+        });
+        let mut records = records(2);
+        over_time(&[first, second], &mut records);
+        let shares = series_of(&records[0], series_id::GOODPUT_SHARE_RATIO);
+        assert_eq!(shares[..2], [1.0, 1.0], "it is alone");
+        assert_eq!((shares[3], shares[6]), (1.0, 0.5));
+        let fairness = series_of(&records[0], series_id::FAIRNESS_RATIO);
+        assert_eq!((fairness[0], fairness[9]), (0.5, 1.0));
+        let time = records[1].measurements.metrics[id::CONVERGENCE_TIME_LAST_NS];
+        assert_eq!(time, 3.0 * SECOND);
+    }
+
+    #[test]
+    fn one_failure_decides_what_the_others_are() {
+        let outcomes = |causes: &[Outcome]| {
+            let mut records = records(causes.len());
+            for (record, outcome) in records.iter_mut().zip(causes) {
+                record.outcome = *outcome;
+                if *outcome != Outcome::Measured {
+                    record.reasons = vec!["why".into()];
+                }
+            }
+            let judged = judged(records).into_iter();
+            judged.map(|record| record.outcome).collect::<Vec<_>>()
+        };
+        use Outcome::{Failed, Invalid, Measured, TimedOut, Unsupported};
+        assert_eq!(outcomes(&[Measured, Measured]), [Measured, Measured]);
+        assert_eq!(outcomes(&[Measured, Failed]), [Invalid, Failed]);
+        assert_eq!(outcomes(&[Invalid, Measured]), [Invalid, Invalid]);
+        assert_eq!(outcomes(&[Failed, Unsupported]), [Unsupported, Unsupported]);
+        assert_eq!(outcomes(&[Measured, TimedOut]), [Measured, TimedOut]);
+    }
+}

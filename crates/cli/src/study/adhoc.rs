@@ -426,6 +426,35 @@ mod tests {
     }
 
     #[test]
+    fn flows_of_the_command_line_compete_and_run_alone() {
+        let path = ["--rtt", "40ms", "--rate", "10M", "--compete"];
+        let study = |rest: &[&str]| study_of(&[&path[..], rest].concat()).expect("a study");
+        let two = study(&["tcp:cc=bbr,tcp:cc=cubic"]);
+        let names: Vec<&str> = two.workloads.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names, ["bulk 1 min", "tcp:cc=bbr against tcp:cc=cubic"]);
+        let of = |study: &regatta_model::Study| {
+            let regatta_model::WorkloadKind::Bulk { options, .. } = &study.workloads[0].kind else {
+                panic!("another kind")
+            };
+            (options.duration, options.warm_up)
+        };
+        let seconds = Duration::from_secs;
+        assert_eq!(of(&two), (Some(seconds(60)), seconds(10)));
+        assert!(two.deadline > seconds(60));
+        let short = study(&["tcp,tcp,tcp", "--duration", "20s"]);
+        assert_eq!(of(&short), (Some(seconds(20)), seconds(5)));
+        let labels: Vec<&str> = short
+            .transports
+            .iter()
+            .map(|it| it.label.as_str())
+            .collect();
+        assert_eq!(labels, ["tcp", "tcp 2", "tcp 3"]);
+        assert_eq!(short.cells(), 4);
+        let by_size = study(&["tcp,udp:rate=5M", "--size", "5MB"]);
+        assert_eq!(of(&by_size).0, None);
+    }
+
+    #[test]
     fn each_of_several_sizes_is_a_workload() {
         let names = |options: &[&str]| {
             let study = study_of(options).expect("a study");

@@ -622,6 +622,48 @@ mod tests {
     }
 
     #[test]
+    fn the_transport_under_test_is_replaced_wherever_a_study_names_it() {
+        let options = ["--transport", "quic-quinn:cc=reno,label=mine"];
+        let study = with_options("rfc9743", &options).expect("a study");
+        assert!(study.title.ends_with("mine"), "{}", study.title);
+        let of_subject = study
+            .transports
+            .iter()
+            .filter(|it| it.driver == "quic-quinn");
+        let labels: Vec<&str> = of_subject.map(|it| it.label.as_str()).collect();
+        assert_eq!(labels[..2], ["mine", "mine 2"]);
+        assert_eq!(labels.len(), 10);
+        let names = study.workloads.iter().map(|it| it.name.as_str());
+        assert!(names.clone().any(|name| name == "mine against cubic"));
+        assert!(names.clone().all(|name| !name.contains(UNDER_TEST)));
+        assert_eq!(
+            study.claims.len(),
+            with_options("rfc9743", &[]).expect("a study").claims.len()
+        );
+        let two = with_options("rfc9743", &["--transport", "tcp,udp"]).expect_err("one too many");
+        assert!(two.render(false).contains("tests one transport"));
+        let other = with_options("rfc9743", &["--transport", "tcp:label=cubic"]);
+        let other = other.expect_err("a label that is there");
+        assert!(other.render(false).contains("another transport `cubic`"));
+    }
+
+    #[test]
+    fn competitions_stay_whose_flows_are_all_chosen() {
+        let chosen = with_options("competition-bbr", &["--transport", "bbr,cubic"]);
+        let names: Vec<String> = (chosen.expect("a study").workloads.into_iter())
+            .map(|work| work.name)
+            .collect();
+        assert_eq!(names, ["a minute", "bbr against cubic"]);
+    }
+
+    #[test]
+    fn work_keeps_its_conditions_under_several_tunings() {
+        let study = with_options("rfc9743", &["--tuning", "bench,defaults"]).expect("a study");
+        let single = with_options("rfc9743", &[]).expect("a study");
+        assert_eq!(study.cells(), 2 * single.cells());
+    }
+
+    #[test]
     fn several_sizes_beside_a_sweep_of_workloads_are_refused() {
         let error = with_options("udpr", &["--size", "1MB,2MB"]).expect_err("refused");
         assert!(error.render(false).contains("sweeps its workloads"));

@@ -30,6 +30,11 @@ pub fn multiply(study: &mut Study, tunings: &[Tuning]) {
         condition.name = name(&condition.name, tuning);
         condition.tuning.base = tuning;
     });
+    for workload in &mut study.workloads {
+        workload.conditions = each(&workload.conditions, tunings, |condition, tuning| {
+            *condition = name(condition, tuning);
+        });
+    }
     study.published = each(&study.published, tunings, |published, tuning| {
         published.condition = name(&published.condition, tuning);
     });

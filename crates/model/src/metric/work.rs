@@ -22,7 +22,7 @@ super::metrics! {
     WHOLE_TRANSFER_RATIO = "whole_transfer_ratio" [Ratio, Higher] "transfers that arrived whole":
         "1 for a transfer of which every byte was delivered before the deadline, 0 for any other: the mean is the share of whole transfers, with its exact interval (Clopper and Pearson 1934). Of bulk transfers over transports that do not retransmit.";
     GOODPUT_SHARE_RATIO = "goodput_share_ratio" [Ratio, Neither] "share of the goodput"
-        {2: Column("share"), Answer("share"), Sweeps, Runs("share"), Limit("share")}:
+        {2: Column("share"), Answer("share"), Sweeps}:
         "Of a flow of a competition: bytes that its receiver's application got over those of all flows, in the time in which all of them sent and none was in its warm-up. From the samples of `goodput_bps`.";
     FAIRNESS_RATIO = "fairness_ratio" [Ratio, Higher] "Jain's fairness index"
         {2: Column("fairness")}:

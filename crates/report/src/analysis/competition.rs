@@ -122,3 +122,90 @@ pub fn fairness(group: &RankedGroup<'_>) -> Option<String> {
     let index = index_of(group)?;
     Some(tr!("Jain's index is {}", format!("{index:.3}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use regatta_model::{Outcome, TrialRecord};
+
+    use crate::{
+        RunData,
+        analysis::{
+            fixture::{noise, run, trial},
+            summarise,
+        },
+    };
+
+    use super::*;
+
+    /// Returns a run of `a` against `b` and of `b` against itself, under these conditions, in which `a` has the share that
+    /// `share` returns for a condition.
+    fn competing(conditions: &[&str], share: impl Fn(&str) -> f64) -> RunData {
+        let mut study = "rounds = 5\n[[transport]]\nlabel = 'a'\ndriver = 'tcp'\n\
+            [[transport]]\nlabel = 'b'\ndriver = 'tcp'\ncc = 'reno'\n\
+            [[workload]]\nkind = 'bulk'\nname = 'flow'\n\
+            [[competition]]\nalone = false\n[[competition.flow]]\ntransport = 'a'\n\
+            [[competition.flow]]\ntransport = 'b'\n\
+            [[competition]]\nname = 'equals'\nalone = false\n[[competition.flow]]\ntransport = 'b'\ncount = 2\n"
+            .to_owned();
+        for condition in conditions {
+            study += &format!("[[condition]]\nname = '{condition}'\n");
+        }
+        let of_trial = |[transport, condition, workload]: [&str; 3], round| -> TrialRecord {
+            let share = match (workload, transport) {
+                ("equals", "b" | "b 2") => 0.5,
+                ("a against b", "a") => share(condition) * noise(round, 0),
+                ("a against b", "b") => 1.0 - share(condition) * noise(round, 0),
+                _ => return trial(round, Outcome::Failed, &[]),
+            };
+            let fairness = if workload == "equals" { 1.0 } else { 0.9 };
+            let metrics = [
+                (id::GOODPUT_BPS, share * 1e7),
+                (id::GOODPUT_SHARE_RATIO, share),
+                (id::FAIRNESS_RATIO, fairness),
+            ];
+            trial(round, Outcome::Measured, &metrics)
+        };
+        let mut data = run(&study, of_trial);
+        // A cell that a workload does not have has no trials.
+        let study = data.header.study.clone();
+        data.trials.retain(|trial| {
+            let mut works = study.workloads.iter();
+            let work = works
+                .find(|it| it.name == trial.workload)
+                .expect("a workload");
+            study.has_cell(&trial.transport, work)
+        });
+        data
+    }
+
+    #[test]
+    fn the_headline_says_what_each_takes() {
+        let data = competing(&["short"], |_| 0.6);
+        let summary = summarise(&data);
+        let lines = &summary.verdict.headline;
+        assert!(
+            lines[0].starts_with("short, a against b: `a` takes 60.0 % [")
+                && lines[0].ends_with("] of the goodput beside `b`."),
+            "{lines:?}"
+        );
+        assert!(
+            lines[1].starts_with("short, equals: `b` takes 50.0 %"),
+            "{lines:?}"
+        );
+        let text = &summary.verdict.conditions[0].text;
+        assert!(text.contains("Jain's index is 0.900"), "{text}");
+        // A transport alone has no cells here.
+        assert_eq!(summary.cells.len(), 4);
+        assert_eq!(summary.verdict.noise_floor, None);
+    }
+
+    #[test]
+    fn of_many_conditions_the_headline_has_the_ends() {
+        let share = |condition: &str| if condition == "short" { 0.8 } else { 0.2 };
+        let data = competing(&["short", "middle", "deep"], share);
+        let lines = summarise(&data).verdict.headline;
+        assert_eq!(lines.len(), 2);
+        assert!(lines[0].contains("`a` takes 80.0 %"), "{lines:?}");
+        assert!(lines[0].contains("at `short`, 20.0 %"), "{lines:?}");
+    }
+}

@@ -311,6 +311,8 @@ reports_in_russian! {
     video_segments_is_in_russian: "video-segments";
     rpc_mix_is_in_russian: "rpc-mix";
     queue_disciplines_is_in_russian: "queue-disciplines";
+    competition_bbr_is_in_russian: "competition-bbr";
+    rfc9743_is_in_russian: "rfc9743";
 }
 
 #[test]

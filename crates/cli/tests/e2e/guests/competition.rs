@@ -25,7 +25,8 @@ fn all() -> Vec<TrialRecord> {
     ] {
         study += &format!("[[condition]]\nname = \"{name}\"\nrate = \"10Mbit/s\"\n{path}\n");
     }
-    study += "[[workload]]\nname = \"flow\"\nkind = \"bulk\"\nduration = \"45s\"\nwarm_up = \"10s\"\n";
+    study +=
+        "[[workload]]\nname = \"flow\"\nkind = \"bulk\"\nduration = \"45s\"\nwarm_up = \"10s\"\n";
     for (name, flows, condition) in [
         ("equals", ["cubic", "cubic"], "2 BDP"),
         ("bbr", ["bbr", "cubic"], "2 BDP"),

@@ -15,11 +15,7 @@ use super::{
     plot::{Axes, Panel, Plot},
     svg::{ColourRole, Text},
 };
-use crate::{
-    format::Scale,
-    labels::Labels,
-    language::tr,
-};
+use crate::{format::Scale, labels::Labels, language::tr};
 
 /// Fewest competitions under a condition that make a matrix.
 const FEWEST: usize = 3;
@@ -66,7 +62,10 @@ pub fn matrix(source: &Source<'_>) -> Vec<Figure> {
     let names = Labels::new(labels.iter().copied(), LONGEST_VALUE);
     let texts: Vec<String> = labels.iter().map(|it| names.get(it).to_owned()).collect();
     let axis = |title: String| CellAxis {
-        names: labels.iter().map(|label| format!("{title} {label}")).collect(),
+        names: labels
+            .iter()
+            .map(|label| format!("{title} {label}"))
+            .collect(),
         texts: texts.clone(),
         title,
     };
@@ -98,7 +97,10 @@ fn base(flow: &CompetitionFlow) -> &str {
 
 fn cells(labels: &[&str], shares: &Shares<'_>) -> Vec<Cell> {
     let scale = Scale::for_largest(Unit::Ratio, 1.0);
-    let places = labels.iter().enumerate().cartesian_product(labels.iter().enumerate());
+    let places = labels
+        .iter()
+        .enumerate()
+        .cartesian_product(labels.iter().enumerate());
     places
         .filter_map(|((row, label), (column, other))| {
             let share = *shares.get(&[*label, *other])?;
