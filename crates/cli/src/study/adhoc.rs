@@ -431,7 +431,7 @@ mod tests {
         let study = |rest: &[&str]| study_of(&[&path[..], rest].concat()).expect("a study");
         let two = study(&["tcp:cc=bbr,tcp:cc=cubic"]);
         let names: Vec<&str> = two.workloads.iter().map(|it| it.name.as_str()).collect();
-        assert_eq!(names, ["bulk 1 min", "tcp:cc=bbr against tcp:cc=cubic"]);
+        assert_eq!(names, ["bulk 60 s", "tcp:cc=bbr against tcp:cc=cubic"]);
         let of = |study: &regatta_model::Study| {
             let regatta_model::WorkloadKind::Bulk { options, .. } = &study.workloads[0].kind else {
                 panic!("another kind")
