@@ -7,6 +7,7 @@ use std::{
 };
 
 use clap::{Command, CommandFactory as _, Parser as _};
+use regatta_model::study::{WORKLOAD_KEYS, workload_kinds};
 
 use crate::{
     args::{self, Args},
@@ -111,4 +112,214 @@ fn bursts_of_loss_of_one_direction_are_given_as_those_of_both() {
     let bursts = "loss_bursts=to_bad=1%:to_good=30%";
     let line = ["--transport", "tcp", "--forward", bursts];
     assert_eq!(refused(&line), None);
+}
+
+/// Options of `regatta run` whose values name files, hosts or parts of a run, or that stand beside a study.
+const OTHERS: [&str; 14] = [
+    "color",
+    // The path of the test has a delay and a rate.
+    "emulator",
+    "hosts",
+    "hosts-file",
+    "shard",
+    "done",
+    "kernel",
+    "out",
+    "lang",
+    "trace",
+    "loss-list",
+    "scale",
+    "fail-on",
+    "prometheus-textfile",
+];
+
+/// Values of which each option refuses some.
+const VALUES: [&str; 22] = [
+    "",
+    "x",
+    "0",
+    "5",
+    "-1",
+    "1.5",
+    "99999999999",
+    "1ns",
+    "100d",
+    "200%",
+    "0%",
+    "1PB",
+    "1B",
+    "100MB",
+    "1bit/s",
+    "9999Tbit/s",
+    "true",
+    "x=5",
+    "message=5",
+    "rtt=3",
+    "delay=40d",
+    "2min",
+];
+
+/// Returns the text of the refusal of a command line of `regatta run`, from its hint on.
+fn hint_of(line: &[String]) -> Option<String> {
+    let all = ["regatta", "run"]
+        .into_iter()
+        .chain(line.iter().map(String::as_str));
+    let run = match Args::try_parse_from(all) {
+        Ok(Args {
+            command: args::Command::Run(run),
+            ..
+        }) => run,
+        Ok(_) => panic!("another command"),
+        Err(error) => {
+            let text = error.to_string();
+            let text = text.lines().next().unwrap_or_default();
+            let hint = ["; ", "': it is "]
+                .into_iter()
+                .find_map(|it| text.split_once(it));
+            return Some(hint.map_or(text, |(_, hint)| hint).to_owned());
+        }
+    };
+    let (_, hint) = study::choose(&run).err()?.message_and_hint();
+    Some(hint)
+}
+
+/// Returns what a hint about the value of an option tells to type: options with their values.
+fn told(option: &str, hint: &str) -> Vec<Vec<String>> {
+    let value = |value: &str| vec![format!("--{option}={value}")];
+    let mut all = Vec::new();
+    for quoted in hint.split('`').skip(1).step_by(2) {
+        // What is added to a table, or is the value of one of its keys, stands alone in no option.
+        let is_of_table = [
+            "forward",
+            "reverse",
+            "probe",
+            "step",
+            "steps",
+            "loss-bursts",
+        ]
+        .contains(&option);
+        let begins_with_digit =
+            !option.is_empty() && !is_of_table && quoted.starts_with(|c: char| c.is_ascii_digit());
+        let is_inside = is_of_table && quoted.contains('=') && !hint.starts_with("add ");
+        if quoted.starts_with("--") && quoted.contains(' ') {
+            all.extend(shlex::split(quoted));
+        } else if begins_with_digit || is_inside || hint.starts_with("one of `") {
+            all.push(value(quoted));
+        }
+    }
+    if option.is_empty() {
+        return all;
+    }
+    let words: Vec<&str> = hint.split([' ', ',']).collect();
+    for pair in words.windows(2) {
+        if ["from", "to"].contains(&pair[0]) && pair[1].parse::<u64>().is_ok() {
+            all.push(value(pair[1]));
+        }
+    }
+    all
+}
+
+/// Types words of hints beside a command line, instead of the options that they set. A hint about another option, which the
+/// first one needs, is followed, too.
+fn follow(option: &str, line: &[String], typed: &mut Vec<Vec<String>>) -> Result<(), String> {
+    let name = |word: &String| word.split('=').next().unwrap_or_default().to_owned();
+    let set: Vec<String> = typed.iter().map(|words| name(&words[0])).collect();
+    let mut whole: Vec<String> = line
+        .iter()
+        .filter(|word| !set.contains(&name(word)))
+        .cloned()
+        .collect();
+    whole.extend(typed.iter().flatten().cloned());
+    let Some(hint) = hint_of(&whole) else {
+        return Ok(());
+    };
+    let mut next = told(option, &hint);
+    if !hint.contains("` and `") {
+        next.truncate(1);
+    }
+    if next.is_empty() || next.iter().any(|words| set.contains(&name(&words[0]))) {
+        return Err(hint);
+    }
+    typed.extend(next);
+    follow(option, line, typed)
+}
+
+#[test]
+fn what_hints_tell_to_type_is_accepted() {
+    let program = Args::command();
+    let run = program.find_subcommand("run").expect("a command");
+    let takes_value = |it: &&clap::Arg| it.get_action().takes_values();
+    let options = run
+        .get_arguments()
+        .filter(takes_value)
+        .filter_map(|it| it.get_long());
+    let options: Vec<&str> = options.filter(|it| !OTHERS.contains(it)).collect();
+    let kinds = [
+        "bulk",
+        "stop-and-wait",
+        "request-response",
+        "short-connections",
+        "multi-stream",
+    ];
+    let (mut typed, mut refused) = (0, Vec::new());
+    for kind in kinds {
+        let base = [
+            "--transport=tcp",
+            "--rtt=80ms",
+            "--rate=10Mbit/s",
+            "--jitter=1ms",
+        ];
+        let base = base
+            .map(str::to_owned)
+            .into_iter()
+            .chain([format!("--workload={kind}")]);
+        let of_kind = |option: &&str| match WORKLOAD_KEYS
+            .iter()
+            .find(|key| key.name.replace('_', "-") == **option)
+        {
+            Some(key) => workload_kinds().any(|mut it| it.name() == kind && key.is_of(&mut it)),
+            // Once is enough.
+            None => kind == "bulk",
+        };
+        let base: Vec<String> = base.collect();
+        for option in options.iter().filter(|option| of_kind(option)) {
+            let replaces = |word: &&String| {
+                let name = word
+                    .split(['-', '='])
+                    .find(|it| !it.is_empty())
+                    .unwrap_or_default();
+                let name_of = |key: &str| option.split('-').next() == Some(key);
+                let other = match *option {
+                    "delay" | "steps" => name == "rtt",
+                    "rtt-jitter" => name == "jitter",
+                    _ => false,
+                };
+                !(other || name_of(name))
+            };
+            let base: Vec<String> = base.iter().filter(replaces).cloned().collect();
+            for value in VALUES {
+                let line = [&base[..], &[format!("--{option}={value}")]].concat();
+                let Some(hint) = hint_of(&line) else {
+                    continue;
+                };
+                for words in told(option, &hint) {
+                    typed += 1;
+                    let shown = words.join(" ");
+                    if let Err(again) = follow(option, &line, &mut vec![words]) {
+                        refused.push(format!(
+                            "{}\n    {hint}\n    {shown}: {again}",
+                            line.join(" ")
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    assert!(typed > 500, "{typed}");
+    assert!(
+        refused.is_empty(),
+        "{} of {typed}:\n{}",
+        refused.len(),
+        refused.join("\n")
+    );
 }

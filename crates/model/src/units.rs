@@ -121,8 +121,7 @@ impl FromStr for Bytes {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        const HINT: &str =
-            "write a size such as `10MB` (1000 × 1000), `10MiB` (1024 × 1024) or `10B`";
+        const HINT: &str = "write a size such as `10MB` (1000 × 1000) or `10MiB` (1024 × 1024)";
         let bytes = scaled(text, "size", HINT, |unit| {
             Some(match unit {
                 "B" => 1.0,
@@ -207,10 +206,11 @@ impl FromStr for Ratio {
                 ));
             }
             "" => {
-                return Err(UnitError::new(
-                    format!("`{text}` has no unit"),
-                    format!("write `{number}%`"),
-                ));
+                let hint = match number {
+                    ..=100.0 => format!("write `{number}%`"),
+                    _ => HINT.to_owned(),
+                };
+                return Err(UnitError::new(format!("`{text}` has no unit"), hint));
             }
             _ => return wrong(format!("`{unit}` is not a unit of ratio")),
         };
@@ -266,7 +266,7 @@ impl fmt::Display for QueueSize {
 /// # Errors
 /// [`UnitError`] for a text without a unit of time, and for a negative or too large one.
 pub fn parse_duration(text: &str) -> Result<Duration, UnitError> {
-    const HINT: &str = "write a time such as `30ms`, `1.5s` or `2min`";
+    const HINT: &str = "write a number with `us`, `ms`, `s`, `min`, `h` or `d`, such as `30ms`";
     let nanoseconds = scaled(text, "time", HINT, |unit| {
         Some(match unit {
             "ns" => 1.0,

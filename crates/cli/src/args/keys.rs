@@ -7,12 +7,12 @@ use std::{
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use regatta_model::{
-    BitRate, Bytes, Ratio, WorkloadKind,
+    BitRate, Bytes, Ratio, UnitError, WorkloadKind,
     study::{KeyKind, PATH_KEYS, PathKey, ValueKey, WORKLOAD_KEYS},
     units::QueueSize,
 };
 
-use super::{OneOf, assignment::table, duration, exact, integer, not_one_of, quantity};
+use super::{OneOf, assignment::table, duration, exact, integer, not_one_of, quantity, with_hint};
 
 /// Keys of a condition that were given as options, each with its value as a study has it.
 #[derive(Debug, Clone, Default)]
@@ -173,11 +173,17 @@ fn value(kind: KeyKind, text: &str) -> Result<String, String> {
     })
 }
 
-/// Parses a size, or a number of bytes as `mtu` of a study.
+/// Parses a size of a packet or more, or a number of bytes as `mtu` of a study.
 fn packet_size(text: &str) -> Result<Bytes, String> {
     match text.parse() {
         Ok(bytes) => Ok(Bytes(bytes)),
-        Err(_) => quantity(text),
+        Err(_) => text.parse().map_err(|error: UnitError| {
+            // The usual examples are no packets.
+            with_hint(&UnitError::new(
+                error.message,
+                "write a size such as `1500B`",
+            ))
+        }),
     }
 }
 

@@ -1,5 +1,7 @@
 //! Messages about a study, with its keys as the options of the command line that set them.
 
+use std::{collections::BTreeSet, sync::LazyLock};
+
 use clap::CommandFactory;
 use regatta_model::study::{Message, MessagePart};
 
@@ -53,9 +55,14 @@ fn is_an_option(key: &str, table: &str) -> bool {
 }
 
 fn is_option(name: &str) -> bool {
-    let command = Args::command();
-    let run = command.find_subcommand("run");
-    run.is_some_and(|run| run.get_arguments().any(|it| it.get_long() == Some(name)))
+    static OPTIONS: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+        let command = Args::command();
+        let run = command.find_subcommand("run");
+        let arguments = run.into_iter().flat_map(clap::Command::get_arguments);
+        let long = arguments.filter_map(|it| it.get_long());
+        long.map(str::to_owned).collect()
+    });
+    OPTIONS.contains(name)
 }
 
 #[cfg(test)]

@@ -217,3 +217,37 @@ fn netem_between_two_machines_is_refused_before_one_is_reached() {
         done.assert_stderr_contains(hint);
     }
 }
+
+#[test]
+fn a_program_that_cannot_be_executed_is_refused() {
+    let bench = Bench::new();
+    bench.write("program", "#!/bin/sh\nexit 1\n");
+    let typed = ["--transport", "tcp,external:program=./program"];
+    let done = both_refused(&bench, &typed, 2);
+    done.assert_stderr_contains("hint: it cannot be executed; run `chmod +x ./program`");
+}
+
+/// Checks a workload that programs do not carry out: no setting of its keys would change that, and the hint leads to none.
+#[test]
+fn a_program_is_unsupported_by_a_dry_run_as_by_a_run() {
+    let bench = Bench::new();
+    let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../external/example/driver");
+    let transport = format!("external:program={program}");
+    for work in [
+        &["--workload", "multi-stream"][..],
+        &["--workload", "multi-stream", "--streams", "1"],
+        &["--workload", "short-connections", "--handshake", "0-rtt"],
+    ] {
+        let typed = [&["run", "--transport", &transport, "--rounds", "1"], work].concat();
+        let dry = bench.run(&[&typed[..], &["--dry-run"]].concat());
+        dry.assert_code(77);
+        let hint = "choose one of these, or a transport that is no external program";
+        assert!(dry.stdout.contains(hint), "{}", dry.stdout);
+        assert!(!dry.stdout.contains("streams = 1"), "{}", dry.stdout);
+        if work.len() == 2 {
+            let run = bench.run(&[&typed[..], &["--no-progress", "--out", "out"]].concat());
+            run.assert_code(77);
+            assert!(run.stdout.contains(hint), "{}", run.stdout);
+        }
+    }
+}

@@ -19,7 +19,11 @@ use super::{
     work::read_workload,
     work_keys::WORKLOAD_KEYS,
 };
-use crate::{named::Named as _, units::UnitError};
+use crate::{
+    condition::Condition,
+    named::Named as _,
+    units::{UnitError, parse_duration},
+};
 
 /// Parsed study, with the spans of its transports, so that mistakes that only the registry of
 /// drivers can find are shown in the file too.
@@ -388,18 +392,16 @@ fn read_capture(root: &mut Section<'_>, path: &mut PathSetup) -> Result<Option<C
 fn read_times(root: &mut Section<'_>) -> Result<[Duration; 3]> {
     let deadline = root.time_or("deadline", "30s", Duration::from_secs(60))?;
     let connect_deadline = root.time_or("connect_deadline", "10s", Study::CONNECT_DEADLINE)?;
-    let sample_interval = root.duration("sample_interval", "100ms")?;
-    if let Some((interval, span)) = &sample_interval {
-        refuse! { root;
-            *interval < Duration::from_millis(10) => span.clone(),
-                [name_of("sample_interval"), " is shorter than 10 ms, which would disturb what is measured"],
-                ["write ", text_setting("sample_interval", "100ms")];
-        }
-    }
-    let sample_interval = root
-        .time(sample_interval)?
-        .unwrap_or(Duration::from_millis(100));
-    Ok([deadline, connect_deadline, sample_interval])
+    let (shortest, example) = (Duration::from_millis(10), "100ms");
+    let interval = root.quantity("sample_interval", example, |text| match parse_duration(text)? {
+        time if (shortest..=Condition::LONGEST_TIME).contains(&time) => Ok(time),
+        _ => Err(UnitError::new(
+            "this interval is shorter than 10 ms, which would disturb what is measured, or longer than 30 days",
+            format!("write an interval such as `{example}`"),
+        )),
+    })?;
+    let interval = interval.map_or(Duration::from_millis(100), |(interval, _)| interval);
+    Ok([deadline, connect_deadline, interval])
 }
 
 /// Reads the tables of a part, one for each value of its sweeps, with `read`, which returns an entry's

@@ -244,7 +244,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .help("Bytes that may pass the bottleneck at once after it was idle")
         .doc("depth of the bottleneck's token bucket: bytes that may pass at once after the link was idle | packets leave one after another")
         .in_name(15, "burst {}")
-        .read(|s, d, key| Ok(set_some(s.parsed(key, "15kB")?, &mut d.link.burst_bytes)))
+        .read(|s, d, key| Ok(set_some(s.quantity_such_as(key, "15kB", str::parse)?, &mut d.link.burst_bytes)))
         .describe(|link| Some(phrase::bursts_of(link.burst_bytes?)))
         .fault(|link, mtu| {
             let burst = link.burst_bytes?;
@@ -348,7 +348,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .help("Processors on which each end of a trial may run [default: all]")
         .doc("number of processors on which the processes of each end may run, with all their threads: see [Processors](studies.md#processors) | that of the study, all")
         .in_name(27, "cpus {}"),
-    PathKey::new("steps", KeyKind::Table("KEY:from=…:to=…:by=…:every=…", Some("key"), "from=300ms:to=50ms:by=50ms:every=20s"))
+    PathKey::new("steps", KeyKind::Table("KEY:from=…:to=…:by=…:every=…", Some("key"), "rtt:from=300ms:to=50ms:by=50ms:every=20s"))
         .help("A quantity that rises or falls by equal steps, as in `rtt:from=300ms:to=50ms:by=50ms:every=20s`")
         .doc("a quantity ({quantities}) that rises or falls in equal steps: `key`, `from`, `to`, `by`, `every` | no change")
         .in_name(24, "steps {}")
@@ -440,7 +440,7 @@ fn read_rate_or_trace(
     key: &'static str,
 ) -> Result<Option<Range<usize>>> {
     let rate = section.quantity(key, "100Mbit/s", limit)?;
-    let trace = section.text("trace")?;
+    let trace = section.text_such_as("trace", SHIPPED_TRACES[0].name)?;
     match (rate, trace) {
         (Some(_), Some((_, span))) => Err(section.error(
             span,

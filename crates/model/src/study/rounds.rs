@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     metric::Better,
-    units::{Ratio, UnitError, format_duration},
+    units::{Ratio, UnitError, format_duration, parse_duration},
 };
 
 /// Number of rounds, and the rule that ends a run or a cell before it.
@@ -30,8 +30,8 @@ pub(super) struct Rounds {
 pub(super) fn read(root: &mut Section<'_>) -> Result<Rounds> {
     root.not_both("rounds", "for")?;
     let every = root.duration("every", "150s")?;
-    let every = root.time(every)?;
-    let Some((length, span)) = root.duration("for", "6h")? else {
+    let every = root.time(every, "150s")?;
+    let Some((length, span)) = root.quantity_such_as("for", "6h", parse_duration)? else {
         let rounds = read_number(root)?;
         return Ok(Rounds { every, ..rounds });
     };
@@ -82,7 +82,7 @@ fn read_number(root: &mut Section<'_>) -> Result<Rounds> {
     let at_most = table.number("at_most", least, most)?;
     let at_most = table.required("at_most", "60", at_most)?;
     let time_limit = table.duration("for", "2h")?;
-    let time_limit = table.time(time_limit)?;
+    let time_limit = table.time(time_limit, "2h")?;
     table.end()?;
     refuse! { table;
         matches!(until, Until::Narrow(width) if !(0.0005..=0.5).contains(&width.0)) => span,
@@ -99,7 +99,7 @@ fn read_number(root: &mut Section<'_>) -> Result<Rounds> {
 
 /// Reads `rank_by`: the name of a metric that has a better direction.
 pub(super) fn read_rank_by(root: &mut Section<'_>) -> Result<Option<String>> {
-    let Some((name, span)) = root.text("rank_by")? else {
+    let Some((name, span)) = root.text_such_as("rank_by", "goodput_bps")? else {
         return Ok(None);
     };
     match ranking_metric(&name) {
@@ -125,13 +125,12 @@ pub fn ranking_metric(name: &str) -> Result<&'static str, UnitError> {
 
 /// Reads `equivalence`: the largest difference that counts as none.
 pub(super) fn read_equivalence(root: &mut Section<'_>) -> Result<Ratio> {
-    let Some((equivalence, span)) = root.parsed::<Ratio>("equivalence", "3%")? else {
-        return Ok(Study::EQUIVALENCE);
-    };
-    refuse! { root;
-        !(0.0001..=1.0).contains(&equivalence.0) => span,
-            "two sides that differ by as much, or as little, are not the same",
-            ["write a difference from \"0.01%\" to \"100%\", such as ", text_setting("equivalence", "3%")];
-    }
-    Ok(equivalence)
+    let taken = root.quantity("equivalence", "3%", |text| match text.parse::<Ratio>() {
+        Ok(ratio) if (0.0001..=1.0).contains(&ratio.0) => Ok(ratio),
+        _ => Err(UnitError::new(
+            format!("`{text}` is no difference up to which two sides are the same"),
+            "write a difference from `0.01%` to `100%`, such as `3%`",
+        )),
+    })?;
+    Ok(taken.map_or(Study::EQUIVALENCE, |(equivalence, _)| equivalence))
 }

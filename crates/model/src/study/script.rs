@@ -92,7 +92,7 @@ fn read_flow(mut section: Section<'_>, before: &[ScriptFlow]) -> Result<ScriptFl
     let after = after.map(|(named, span)| known_event(&section, before, &named, &span));
     let after = after.transpose()?;
     let delay = section.duration("delay", "500ms")?;
-    let delay = section.time(delay)?.unwrap_or_default();
+    let delay = section.time(delay, "500ms")?.unwrap_or_default();
     refuse! { section;
         before.is_empty() && !delay.is_zero() => section.span(),
             ["the first flow begins with the transfer and has no ", name_of("delay")],
@@ -213,7 +213,7 @@ fn read_step(mut section: Section<'_>, depth: usize, waits: &mut bool) -> Result
         Some(&"wait") => {
             *waits = true;
             let time = section.duration("wait", "2s")?;
-            let time = section.time(time)?.unwrap_or_default();
+            let time = section.time(time, "2s")?.unwrap_or_default();
             Action::Wait { time }
         }
         _ => read_repeat(&mut section, depth, waits)?,
@@ -288,7 +288,7 @@ fn read_exchange(section: &mut Section<'_>) -> Result<Action> {
 fn read_repeat(section: &mut Section<'_>, depth: usize, waits: &mut bool) -> Result<Action> {
     let times = section.number("repeat", 1, MAX_OPERATIONS)?.unwrap_or(1);
     let mean = section.duration("every", "2s")?;
-    let mean: Option<Duration> = section.time(mean)?;
+    let mean: Option<Duration> = section.time(mean, "2s")?;
     let distribution = section.choice_at::<IntervalDistribution>("spacing")?;
     if let Some((_, span)) = distribution.clone().filter(|_| mean.is_none()) {
         let message = message!([

@@ -137,6 +137,11 @@ impl<'a> Section<'a> {
         }
     }
 
+    /// Reads a text that is one of many known ones, such as `example`.
+    pub fn text_such_as(&mut self, key: &'static str, example: &str) -> Result<Taken<String>> {
+        self.value(key, ("a text", &format!("\"{example}\"")), text_of)
+    }
+
     /// Reads a text.
     pub fn text(&mut self, key: &'static str) -> Result<Taken<String>> {
         let quoted = self.bare(key).map(|bare| format!("\"{bare}\""));
@@ -164,23 +169,35 @@ impl<'a> Section<'a> {
     pub fn quantity<T>(
         &mut self,
         key: &'static str,
-        example: &str,
+        default: &str,
         parse: impl Fn(&str) -> Result<T, UnitError>,
     ) -> Result<Taken<T>> {
         // The number that is written, with the unit of the example.
-        let unit = example.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-        let has_unit = unit != example && !unit.is_empty();
+        let unit = default.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let has_unit = unit != default && !unit.is_empty();
         let number = (self.bare(key)).filter(|it| has_unit && it.parse::<u64>().is_ok());
-        let example = match number {
-            Some(number) => format!("\"{number}{unit}\""),
-            None => format!("\"{example}\""),
-        };
+        let written = number.map(|number| format!("{number}{unit}"));
+        let example = written.filter(|written| parse(written).is_ok());
+        let example = format!("\"{}\"", example.as_deref().unwrap_or(default));
         let taken = self.value(key, ("a text with a unit", &example), quantity_of)?;
         let parsed = taken.map(|(text, span)| match parse(&text) {
             Ok(parsed) => Ok((parsed, span)),
             Err(error) => Err(self.error(span, error.message, error.hint)),
         });
         parsed.transpose()
+    }
+
+    /// Reads a quantity as [`Section::quantity`] does, where the usual examples of its unit are refused: hints have this one.
+    pub fn quantity_such_as<T>(
+        &mut self,
+        key: &'static str,
+        example: &str,
+        parse: impl Fn(&str) -> Result<T, UnitError>,
+    ) -> Result<Taken<T>> {
+        self.quantity(key, example, |text| {
+            let hint = || format!("write a value such as `{example}`");
+            parse(text).map_err(|error| UnitError::new(error.message, hint()))
+        })
     }
 
     /// Reads a quantity by its type's [`FromStr`].
@@ -192,9 +209,16 @@ impl<'a> Section<'a> {
         self.quantity(key, example, str::parse)
     }
 
-    /// Reads a time span.
+    /// Reads a time span of at most 30 days.
     pub fn duration(&mut self, key: &'static str, example: &str) -> Result<Taken<Duration>> {
-        self.quantity(key, example, parse_duration)
+        self.quantity(key, example, |text| {
+            let time = parse_duration(text)?;
+            if time > Condition::LONGEST_TIME {
+                let hint = format!("write a time such as `{example}`");
+                return Err(UnitError::new("this time is longer than 30 days", hint));
+            }
+            Ok(time)
+        })
     }
 
     /// Reads a time span, or returns its default; refuses zero and times longer than 30 days.
@@ -205,17 +229,18 @@ impl<'a> Section<'a> {
         default: Duration,
     ) -> Result<Duration> {
         let taken = self.duration(key, example)?;
-        self.time(taken).map(|time| time.unwrap_or(default))
+        self.time(taken, example)
+            .map(|time| time.unwrap_or(default))
     }
 
-    /// Checks a time that was read: refuses zero and times longer than 30 days.
-    pub fn time(&self, taken: Taken<Duration>) -> Result<Option<Duration>> {
+    /// Checks a time that was read: refuses zero.
+    pub fn time(&self, taken: Taken<Duration>, example: &str) -> Result<Option<Duration>> {
         let Some((value, span)) = taken else {
             return Ok(None);
         };
         refuse! { self;
-            value.is_zero() || value > Condition::LONGEST_TIME => span,
-                "this time must be longer than zero and at most 30 days", "write a time such as `30s`";
+            value.is_zero() => span,
+                "this time must be longer than zero and at most 30 days", "write a time such as `{example}`";
         }
         Ok(Some(value))
     }
@@ -227,19 +252,19 @@ impl<'a> Section<'a> {
         example: &str,
         [least, most]: [u64; 2],
     ) -> Result<Taken<Bytes>> {
-        match self.parsed::<Bytes>(key, example)? {
-            Some((size, span)) if !(least..=most).contains(&size.0) => {
-                let bounds = [least, most].map(|bound| Bytes(bound).exact());
-                let [shortest, longest] = bounds.each_ref().map(|bound| bound.replace(' ', ""));
-                let [least, most] = bounds;
-                Err(self.error(
-                    span,
-                    format!("this size must be from {least} to {most}"),
-                    format!("write a size from `{shortest}` to `{longest}`"),
-                ))
+        let bounds = [least, most].map(|bound| Bytes(bound).exact());
+        let [shortest, longest] = bounds.each_ref().map(|bound| bound.replace(' ', ""));
+        let hint = || format!("write a size from `{shortest}` to `{longest}`");
+        self.quantity(key, example, |text| match text.parse::<Bytes>() {
+            Ok(size) if !(least..=most).contains(&size.0) => {
+                let [least, most] = &bounds;
+                let message = format!("this size must be from {least} to {most}");
+                Err(UnitError::new(message, hint()))
             }
-            taken => Ok(taken),
-        }
+            // The usual examples are too large.
+            Err(error) if most < 10_000_000 => Err(UnitError::new(error.message, hint())),
+            parsed => parsed,
+        })
     }
 
     /// Checks that a name or label can be shown in tables: some visible characters on one line.
@@ -369,7 +394,9 @@ impl<'a> Section<'a> {
         key: &'static str,
         choices: &[(&'static str, T)],
     ) -> Result<Taken<T>> {
-        let Some((chosen, span)) = self.text(key)? else {
+        let first = choices.first().map_or("…", |(name, _)| name);
+        let example = format!("\"{first}\"");
+        let Some((chosen, span)) = self.value(key, ("a text", &example), text_of)? else {
             return Ok(None);
         };
         if let Some((_, value)) = choices.iter().find(|(name, _)| *name == chosen) {

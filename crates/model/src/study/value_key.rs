@@ -107,7 +107,7 @@ impl<T> ValueKey<T> {
 
     fn time(&self, section: &mut Section<'_>) -> Result<Taken<Duration>> {
         let taken = section.duration(self.name, self.example)?;
-        section.time(taken.clone())?;
+        section.time(taken.clone(), self.example)?;
         Ok(taken)
     }
 
