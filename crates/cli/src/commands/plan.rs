@@ -9,7 +9,7 @@ use regatta_engine::Plan;
 use regatta_model::Study;
 use regatta_report::{
     RunData,
-    analysis::{POWER, PairSpread, pair_spreads, simultaneous_confidence},
+    analysis::{POWER, PairSpread, pair_spreads, run_spreads, simultaneous_confidence},
 };
 use regatta_results::FILE_NAME;
 
@@ -50,8 +50,12 @@ pub fn plan(args: &PlanArgs) -> Result<Code> {
     let data = regatta_report::load(&pilot).bad()?;
     let study = study.unwrap_or_else(|| data.header.study.clone());
     let spreads = spreads_of(&study, &data);
+    let measured = match &study.transports[..] {
+        [only] => format!("`{}` was measured", only.label),
+        _ => "two of these transports were measured".to_owned(),
+    };
     refuse! {
-        spreads.is_empty() => "`{}` has no two rounds in which two of these transports were measured", pilot.display();
+        spreads.is_empty() => "`{}` has no two rounds in which {measured}", pilot.display();
             "run two rounds or more of this study, five rather than two";
     }
     let mut text = text(&study, &spreads, &pilot, args.detect.0);
@@ -76,10 +80,15 @@ fn newest(study: &str) -> Option<PathBuf> {
         .max()
 }
 
-/// Returns the spreads of those pairs that the study has too.
+/// Returns the spreads of those pairs that the study has too. A study of one transport has none: its runs are compared with
+/// one another.
 fn spreads_of(study: &Study, data: &RunData) -> Vec<PairSpread> {
     let transport = |label: &str| study.transports.iter().any(|t| t.label == label);
-    (pair_spreads(data).into_iter())
+    let spreads = match study.transports.len() {
+        1 => run_spreads(data),
+        _ => pair_spreads(data),
+    };
+    (spreads.into_iter())
         .filter(|spread| transport(&spread.a) && transport(&spread.b))
         .filter(|spread| study.conditions.iter().any(|c| c.name == spread.condition))
         .filter(|spread| study.workloads.iter().any(|w| w.name == spread.workload))
@@ -116,9 +125,13 @@ fn text(study: &Study, spreads: &[PairSpread], pilot: &Path, difference: f64) ->
             most = most.zip(rounds).map(|(most, rounds)| most.max(rounds));
             let varies = regatta_report::format::number(widest.deviation.exp_m1() * 100.0);
             let (rounds, a, b) = (rounds_text(rounds), &widest.a, &widest.b);
+            let other = match a == b {
+                true => "another run of it".to_owned(),
+                false => format!("`{b}`"),
+            };
             let _ = writeln!(
                 text,
-                "  {cell}: {rounds} rounds (`{a}` against `{b}` varies by {varies} % from round to round)"
+                "  {cell}: {rounds} rounds (`{a}` against {other} varies by {varies} % from round to round)"
             );
         }
     }
@@ -127,9 +140,13 @@ fn text(study: &Study, spreads: &[PairSpread], pilot: &Path, difference: f64) ->
         ..10 => ", which know it roughly: take some rounds more",
         _ => "",
     };
+    let of_each = match study.transports.len() {
+        1 => " in each of the two runs that `regatta compare` compares",
+        _ => "",
+    };
     let _ = writeln!(
         text,
-        "\nAll of it: {} rounds. The spread is that of `{}`, of {least} rounds{roughly}.",
+        "\nAll of it: {} rounds{of_each}. The spread is that of `{}`, of {least} rounds{roughly}.",
         rounds_text(most),
         pilot.display()
     );

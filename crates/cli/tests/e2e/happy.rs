@@ -287,6 +287,28 @@ fn noise_is_reported_and_rounds_are_planned_for_equal_transports() {
 }
 
 #[test]
+fn rounds_are_planned_for_two_runs_of_one_transport() {
+    let bench = Bench::new();
+    let run = |line: &str| bench.run(&line.split(' ').collect::<Vec<_>>());
+    run("run --transport tcp --size 100kB --rounds 2 --out one").assert_code(0);
+    let plan = run("plan --detect 5% one");
+    plan.assert_code(0);
+    assert!(
+        plan.stdout
+            .contains("(`tcp` against another run of it varies by ")
+            && plan
+                .stdout
+                .contains(" rounds in each of the two runs that `regatta compare` compares."),
+        "{}",
+        plan.stdout
+    );
+    run("run --transport tcp --size 100kB --rounds 1 --out short");
+    let plan = run("plan --detect 5% short");
+    plan.assert_code(2);
+    plan.assert_stderr_contains("`short` has no two rounds in which `tcp` was measured");
+}
+
+#[test]
 fn rounds_that_end_with_narrow_intervals_are_shown_in_the_plan() {
     let bench = Bench::new();
     let until = "rounds = { until = \"3%\", at_most = 60 }\n";

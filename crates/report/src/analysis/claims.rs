@@ -55,7 +55,7 @@ pub struct PairSpread {
     pub workload: String,
     /// Label of one transport.
     pub a: String,
-    /// Label of the other.
+    /// Label of the other; that of the same one where two runs of it are compared.
     pub b: String,
     /// Number of rounds that both have.
     pub n: usize,
@@ -92,6 +92,35 @@ pub fn pair_spreads(data: &RunData) -> Vec<PairSpread> {
                 b: cells.b[0].to_owned(),
                 n: estimate.n,
                 deviation: estimate.deviation()?,
+            })
+        })
+        .collect()
+}
+
+/// Returns the spread of every transport of a run between this run and another one of as many rounds, by the metric of its
+/// workload's ranking. The two runs are independent samples, as in a comparison of runs.
+#[must_use]
+pub fn run_spreads(data: &RunData) -> Vec<PairSpread> {
+    let index = Index::of(data, &trials_by_cell(data));
+    let study = &data.header.study;
+    let cells = (study.workloads.iter())
+        .cartesian_product(&study.conditions)
+        .cartesian_product(&study.transports);
+    cells
+        .filter_map(|((workload, condition), transport)| {
+            let cell = [&*transport.label, &*condition.name, &*workload.name];
+            let values = index.values(cell, study.primary_metric(workload));
+            let logarithms: Vec<f64> = values.iter().map(|(_, value)| value.ln()).collect();
+            let memory = shared_autocorrelation(std::slice::from_ref(&logarithms));
+            let of_run = Estimate::of(&logarithms, memory)?.deviation()?;
+            let [label, condition, workload] = cell.map(str::to_owned);
+            Some(PairSpread {
+                condition,
+                workload,
+                a: label.clone(),
+                b: label,
+                n: logarithms.len(),
+                deviation: of_run * std::f64::consts::SQRT_2,
             })
         })
         .collect()

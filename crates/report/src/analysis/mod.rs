@@ -57,7 +57,7 @@ use crate::{
 };
 pub use cells::describe_metric;
 pub use claim_result::{ClaimCheck, ClaimOutcome, ClaimResult, count, line as claims_line};
-pub use claims::{POWER, PairSpread, pair_spreads, simultaneous_confidence};
+pub use claims::{POWER, PairSpread, pair_spreads, run_spreads, simultaneous_confidence};
 pub(crate) use claims::{Tested, decide};
 pub(crate) use comparison::better;
 pub use decided::{digest, is_decided};
