@@ -1,12 +1,12 @@
 //! Arguments of `regatta wdt`.
 
-use std::{fmt, net::IpAddr, path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use regatta_model::{BitRate, Bytes};
 use wdt_protocol::files::Glob;
 
-use super::{quantity, span};
+use super::{LocalAddress, quantity, span};
 
 const AFTER_HELP: &str = "\
 Exit codes are the protocol's, at both ends:
@@ -76,9 +76,9 @@ pub struct ReceiveArgs {
     /// First of the ports, the others follow it [default: any that are free]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..), help_heading = "Connections")]
     pub start_port: Option<u16>,
-    /// Address to listen on [default: all]
+    /// Address to listen on, a link-local one with its interface, as in `fe80::1%eth0` [default: all]
     #[arg(long, value_name = "ADDRESS", help_heading = "Connections")]
-    pub listen: Option<IpAddr>,
+    pub listen: Option<LocalAddress>,
     /// Name or address of this host, for the URL [default: what it listens on, or the host's name]
     #[arg(long, value_name = "HOST", help_heading = "Connections")]
     pub host: Option<String>,

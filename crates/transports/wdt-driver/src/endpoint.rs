@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::IpAddr,
+    net::{IpAddr, SocketAddr},
     os::fd::BorrowedFd,
     sync::{Arc, OnceLock},
 };
@@ -15,6 +15,7 @@ use regatta_model::{
 };
 use regatta_transport::{
     FileReceiver, FileSender, MonotonicTime, Result, Stop, TransferEndpoint, TransportError,
+    addresses::scoped,
     transfer::{Connections, Incoming, Outgoing},
 };
 use regatta_transport_tcp::parts::{self, Connecting, Listening, PlainEndpoint, Settings};
@@ -152,13 +153,23 @@ impl Sockets {
     }
 }
 
+impl Sockets {
+    /// Returns the address of the peer as the host of a URL, that of a link-local one with its scope.
+    fn peer_host(&self) -> String {
+        match scoped(SocketAddr::new(self.peer, 0), self.local) {
+            SocketAddr::V6(v6) if v6.scope_id() > 0 => format!("{}%{}", v6.ip(), v6.scope_id()),
+            address => address.ip().to_string(),
+        }
+    }
+}
+
 impl Host for Sockets {
     fn opened(&self, socket: BorrowedFd<'_>) -> io::Result<()> {
         self.settings.set_up(socket).map_err(io::Error::other)
     }
 
-    fn local(&self) -> Option<IpAddr> {
-        Some(self.local)
+    fn local(&self) -> Option<SocketAddr> {
+        Some(scoped(SocketAddr::new(self.local, 0), self.local))
     }
 
     fn admits(&self, peer: IpAddr) -> bool {
@@ -177,7 +188,7 @@ impl FileSender for Endpoint<Connecting, Sender> {
         let refused = TransportError::stack(reason::bad_offer());
         let mut url = ConnectionUrl::parse(offer).map_err(refused)?;
         // The offer is of the announced peer, whatever address is in it.
-        url.host = self.sockets.peer.to_string();
+        url.host = self.sockets.peer_host();
         let options = sender::Options {
             block_bytes: self.options.block_size.0,
             checksum: self.options.checksum,

@@ -3,7 +3,7 @@
 
 use std::{
     io,
-    net::{IpAddr, TcpStream},
+    net::{IpAddr, SocketAddr, TcpStream},
     os::fd::{AsFd, BorrowedFd},
     sync::{Arc, OnceLock, Weak},
     time::Duration,
@@ -68,7 +68,7 @@ impl Host for TrialHost<'_> {
         self.sockets.opened(socket)
     }
 
-    fn local(&self) -> Option<IpAddr> {
+    fn local(&self) -> Option<SocketAddr> {
         self.sockets.local()
     }
 

@@ -5,7 +5,7 @@
 
 use std::{
     io,
-    net::{IpAddr, TcpStream},
+    net::{IpAddr, SocketAddr, TcpStream},
     os::fd::BorrowedFd,
     sync::Arc,
     time::Duration,
@@ -27,9 +27,9 @@ pub trait Host: Send + Sync {
         Ok(())
     }
 
-    /// Returns the address that the receiver listens on, and from which the sender connects; `None` for every address, and
-    /// for the one that the kernel chooses.
-    fn local(&self) -> Option<IpAddr> {
+    /// Returns the address that the receiver listens on, and from which the sender connects, with the scope of a link-local one
+    /// and any port; `None` for every address, and for the one that the kernel chooses.
+    fn local(&self) -> Option<SocketAddr> {
         None
     }
 

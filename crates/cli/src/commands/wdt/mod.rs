@@ -8,7 +8,7 @@ mod send;
 
 use std::{
     io,
-    net::{IpAddr, TcpStream},
+    net::{IpAddr, SocketAddr, TcpStream},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicUsize, Ordering},
@@ -99,7 +99,7 @@ impl Stop {
 struct Terminal {
     /// Whether this end sends. A sender notifies the receiver before it stops.
     sends: bool,
-    local: Option<IpAddr>,
+    local: Option<SocketAddr>,
     stop: Arc<Stop>,
     /// Time at which the sender connected, at a receiver.
     connected_at: OnceLock<Instant>,
@@ -109,7 +109,7 @@ struct Terminal {
 
 impl Terminal {
     /// With a signal that ends the transfer in good order: unfinished files are removed.
-    fn new(sends: bool, local: Option<IpAddr>) -> Result<Self> {
+    fn new(sends: bool, local: Option<SocketAddr>) -> Result<Self> {
         let stop = Arc::<Stop>::default();
         let signal_stop = Arc::clone(&stop);
         Held::new()
@@ -150,7 +150,7 @@ impl Host for Terminal {
         *self.stop.threads.lock() = wakers.clone();
     }
 
-    fn local(&self) -> Option<IpAddr> {
+    fn local(&self) -> Option<SocketAddr> {
         self.local
     }
 

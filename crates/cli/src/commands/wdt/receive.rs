@@ -23,7 +23,7 @@ use crate::{
 
 /// Receives one transfer.
 pub(super) fn receive(args: &ReceiveArgs) -> Result<Code> {
-    let host = Terminal::new(false, args.listen)?;
+    let host = Terminal::new(false, args.listen.as_ref().map(|it| it.with_port(0)))?;
     if args.until_end_of_input {
         host.stop_at_end_of_input()?;
     }
@@ -100,7 +100,7 @@ fn url(args: &ReceiveArgs, listener: &Listener) -> Result<ConnectionUrl> {
             .code(Status::Encryption)
     });
     Ok(ConnectionUrl {
-        host: match (&args.host, args.listen) {
+        host: match (&args.host, &args.listen) {
             (Some(host), _) => host.clone(),
             (None, Some(address)) => address.to_string(),
             (None, None) => own_name(),

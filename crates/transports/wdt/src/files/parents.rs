@@ -1,25 +1,33 @@
-//! Directories on the way to files, each opened once for files that follow one another.
+//! Directories on the way to files, each looked up once for many files.
 
-use std::{ffi::CString, io, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    ffi::CString,
+    io,
+    sync::Arc,
+};
 
 use super::directory_handle::{DirectoryHandle, if_there};
 use crate::path::RelativePath;
 
-/// Path of a directory, and the directory; `None` for one that does not exist.
-type Known = (Box<[u8]>, Option<Arc<DirectoryHandle>>);
+/// Maximum number of directories that are open at once: files do not come directory by directory.
+const MAX_OPEN: usize = 64;
 
-/// Cache of the directory that was opened last below a root.
+/// Cache of directories below a root, by path.
 #[derive(Debug)]
 pub(super) struct Parents {
     root: Arc<DirectoryHandle>,
-    last: Option<Known>,
+    open: HashMap<Box<[u8]>, Arc<DirectoryHandle>>,
+    /// Those that do not exist.
+    missing: HashSet<Box<[u8]>>,
 }
 
 impl Parents {
     pub(super) fn new(root: &Arc<DirectoryHandle>) -> Self {
         Self {
             root: Arc::clone(root),
-            last: None,
+            open: HashMap::new(),
+            missing: HashSet::new(),
         }
     }
 
@@ -33,17 +41,22 @@ impl Parents {
         path: &RelativePath,
     ) -> io::Result<Option<(Arc<DirectoryHandle>, CString)>> {
         let (directory, name) = split(path)?;
-        let opened = match &self.last {
-            _ if directory.is_empty() => Some(Arc::clone(&self.root)),
-            Some((last, opened)) if **last == *directory => opened.clone(),
-            _ => {
-                let opened = if_there(self.root.parent(path, false))?;
-                let opened = opened.map(|(opened, _)| Arc::new(opened));
-                self.last = Some((directory.into(), opened.clone()));
-                opened
+        if directory.is_empty() {
+            return Ok(Some((Arc::clone(&self.root), name)));
+        }
+        if let Some(opened) = self.open.get(directory) {
+            return Ok(Some((Arc::clone(opened), name)));
+        }
+        if self.missing.contains(directory) {
+            return Ok(None);
+        }
+        match if_there(self.root.parent(path, false))? {
+            Some((opened, name)) => Ok(Some((self.add(directory, opened), name))),
+            None => {
+                self.missing.insert(directory.into());
+                Ok(None)
             }
-        };
-        Ok(opened.map(|opened| (opened, name)))
+        }
     }
 
     /// Opens the same directory, which is made if it does not exist.
@@ -59,14 +72,23 @@ impl Parents {
         }
         let (directory, _) = split(path)?;
         let (opened, name) = self.root.parent(path, true)?;
-        let opened = Arc::new(opened);
-        self.last = Some((directory.into(), Some(Arc::clone(&opened))));
-        Ok((opened, name))
+        self.missing.remove(directory);
+        Ok((self.add(directory, opened), name))
     }
 
-    /// Forgets the directory, for a change that another program may have made.
+    fn add(&mut self, directory: &[u8], opened: DirectoryHandle) -> Arc<DirectoryHandle> {
+        if self.open.len() == MAX_OPEN {
+            self.open.clear();
+        }
+        let opened = Arc::new(opened);
+        self.open.insert(directory.into(), Arc::clone(&opened));
+        opened
+    }
+
+    /// Forgets all directories, for a change that another program may have made.
     pub(super) fn forget(&mut self) {
-        self.last = None;
+        self.open.clear();
+        self.missing.clear();
     }
 }
 
@@ -79,4 +101,47 @@ fn split(path: &RelativePath) -> io::Result<(&[u8], CString)> {
     };
     let name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
     Ok((directory, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn path(text: &str) -> RelativePath {
+        RelativePath::new(text.as_bytes()).expect("a path")
+    }
+
+    #[test]
+    fn files_of_several_directories_need_one_look_up_each() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Arc::new(DirectoryHandle::open(directory.path()).unwrap());
+        let mut parents = Parents::new(&root);
+        let (first, _) = parents.made(&path("a/b/1")).unwrap();
+        let (other, _) = parents.made(&path("c/2")).unwrap();
+        for (of, opened) in [("a/b/3", &first), ("c/4", &other), ("a/b/5", &first)] {
+            let (again, _) = parents.of(&path(of)).unwrap().expect("it was made");
+            assert!(Arc::ptr_eq(&again, opened), "{of}");
+        }
+        // Of a missing one, too: it is not looked for again until all are forgotten.
+        assert!(parents.of(&path("d/6")).unwrap().is_none());
+        assert!(parents.of(&path("e/7")).unwrap().is_none());
+        std::fs::create_dir(directory.path().join("d")).unwrap();
+        assert!(parents.of(&path("d/8")).unwrap().is_none());
+        parents.made(&path("d/8")).unwrap();
+        assert!(parents.of(&path("d/8")).unwrap().is_some());
+        std::fs::create_dir(directory.path().join("e")).unwrap();
+        parents.forget();
+        assert!(parents.of(&path("e/9")).unwrap().is_some());
+    }
+
+    #[test]
+    fn few_directories_are_open_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = Arc::new(DirectoryHandle::open(directory.path()).unwrap());
+        let mut parents = Parents::new(&root);
+        for number in 0..3 * MAX_OPEN {
+            parents.made(&path(&format!("{number}/file"))).unwrap();
+            assert!(parents.open.len() <= MAX_OPEN);
+        }
+    }
 }

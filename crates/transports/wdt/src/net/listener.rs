@@ -11,7 +11,7 @@ use socket2::{Domain, Socket, Type};
 use super::admission::Admission;
 use super::socket::Connected;
 use super::thread::Thread;
-use super::{no_waker, run_all, stopped};
+use super::{no_waker, run_all, stopped, with_port};
 use crate::failure::{Failure, Report};
 use crate::host::Host;
 use crate::receiver::{Connection, Session, Step};
@@ -51,12 +51,13 @@ impl Listener {
             let code = error.raw_os_error();
             matches!(code, Some(libc::EAFNOSUPPORT | libc::EADDRNOTAVAIL))
         };
-        let on = |address: IpAddr| listen(SocketAddr::new(address, port), host);
+        let on = |address| listen(with_port(address, port), host);
+        let all = |address: IpAddr| on(SocketAddr::new(address, 0));
         let socket = match host.local() {
             Some(address) => on(address)?,
             // Where the system has no IPv6, IPv4 is every address.
-            None => match on(Ipv6Addr::UNSPECIFIED.into()) {
-                Err(error) if no_ipv6(&error) => on(Ipv4Addr::UNSPECIFIED.into())?,
+            None => match all(Ipv6Addr::UNSPECIFIED.into()) {
+                Err(error) if no_ipv6(&error) => all(Ipv4Addr::UNSPECIFIED.into())?,
                 socket => socket?,
             },
         };

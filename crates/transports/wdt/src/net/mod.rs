@@ -10,6 +10,7 @@ mod socket;
 mod thread;
 
 use std::io;
+use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use listener::Listener;
@@ -20,6 +21,12 @@ use crate::status::Status;
 
 fn stopped() -> Failure {
     Failure::new(Status::Abort, "the transfer was stopped here")
+}
+
+/// Returns an address of a socket with another port.
+fn with_port(mut address: SocketAddr, port: u16) -> SocketAddr {
+    address.set_port(port);
+    address
 }
 
 fn no_waker(error: io::Error) -> Failure {

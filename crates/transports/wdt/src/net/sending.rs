@@ -1,7 +1,7 @@
 //! The sender's threads.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use nix::poll::PollFlags;
 use socket2::{Domain, Socket, Type};
 
 use super::socket::Connected;
-use super::{no_waker, run_all, stopped};
+use super::{no_waker, run_all, stopped, with_port};
 use crate::failure::{Failure, Report};
 use crate::host::Host;
 use crate::sender::{Connection, Output, Session, Step};
@@ -34,13 +34,12 @@ pub fn send<S: Source>(
     host: &dyn Host,
 ) -> Result<Report, Failure> {
     let first = url.ports.first().copied().unwrap_or(0);
-    let addresses: Vec<IpAddr> = (url.host.as_str(), first)
+    let addresses: Vec<SocketAddr> = (url.host.as_str(), first)
         .to_socket_addrs()
         .map_err(|error| {
             let detail = format!("cannot find the host `{}` ({error})", url.host);
             Failure::new(Status::Connection, detail)
         })?
-        .map(|address| address.ip())
         .collect();
     let began = Instant::now();
     let wakers = session.wakers();
@@ -70,7 +69,7 @@ struct Thread<'a, S> {
     session: &'a Arc<Session<S>>,
     index: usize,
     port: u16,
-    addresses: &'a [IpAddr],
+    addresses: &'a [SocketAddr],
     host: &'a dyn Host,
     waker: Arc<Waker>,
     /// Time at which the transfer began at this end.
@@ -188,7 +187,7 @@ impl<'a, S: Source> Thread<'a, S> {
     fn connect(&mut self) -> io::Result<Connected<'a>> {
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         for address in self.addresses {
-            match self.connect_to(SocketAddr::new(*address, self.port)) {
+            match self.connect_to(with_port(*address, self.port)) {
                 Ok(connected) => return Ok(connected),
                 Err(error) => last = error,
             }
@@ -201,7 +200,7 @@ impl<'a, S: Source> Thread<'a, S> {
         self.host.opened(socket.as_fd())?;
         let local = self.host.local();
         if let Some(local) = local.filter(|local| local.is_ipv4() == address.is_ipv4()) {
-            socket.bind(&SocketAddr::new(local, 0).into())?;
+            socket.bind(&with_port(local, 0).into())?;
         }
         let called = *self.called.get_or_insert_with(Instant::now);
         socket.connect_timeout(&address.into(), self.session.options().connect_timeout)?;

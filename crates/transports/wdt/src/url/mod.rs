@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use aws_lc_sys::CRYPTO_memcmp;
+
 use crate::codec::MAX_TRANSFER_ID_BYTES;
 use crate::crypto::{Cipher, Key, Secret};
 
@@ -76,6 +78,15 @@ impl ConnectionUrl {
             iv_change_bytes: url.iv_change_bytes,
         });
         Ok(Self { host, ports, ..url })
+    }
+
+    /// Whether another end has the id of this transfer. The id is the only secret of a transfer without encryption: the time
+    /// that this takes depends on its length alone.
+    pub(crate) fn has_id(&self, id: &[u8]) -> bool {
+        // SAFETY: both have as many bytes as are compared.
+        let differs =
+            || unsafe { CRYPTO_memcmp(id.as_ptr().cast(), self.id.as_ptr().cast(), id.len()) };
+        id.len() == self.id.len() && differs() == 0
     }
 
     /// Returns the URL for the sender, with the key.

@@ -30,8 +30,8 @@ const RELAY: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
 struct AtReceiver;
 
 impl Host for AtReceiver {
-    fn local(&self) -> Option<IpAddr> {
-        Some(RECEIVER)
+    fn local(&self) -> Option<SocketAddr> {
+        Some(SocketAddr::new(RECEIVER, 0))
     }
 }
 

@@ -490,8 +490,8 @@ impl Source for Opened {
 struct Local(IpAddr);
 
 impl Host for Local {
-    fn local(&self) -> Option<IpAddr> {
-        Some(self.0)
+    fn local(&self) -> Option<SocketAddr> {
+        Some(SocketAddr::new(self.0, 0))
     }
 
     fn admits(&self, peer: IpAddr) -> bool {

@@ -97,7 +97,7 @@ impl<K: Sink> Connection<K> {
 
     fn settings(&mut self, settings: Settings, now: Duration) -> Result<bool, Fault> {
         let supported = (OLDEST_VERSION..=VERSION).contains(&settings.version);
-        if settings.transfer_id != self.session.url.id {
+        if !self.session.url.has_id(&settings.transfer_id) {
             // Bytes under another key may look like SETTINGS, but not of a supported version.
             if self.session.url.secret.is_some() && !supported {
                 return Ok(self.disagree(Status::Protocol, OTHER_KEY));
@@ -183,7 +183,7 @@ impl<K: Sink> Connection<K> {
         matches!(
             Command::decode(wire),
             Ok(Decoded::Whole { value: Command::Settings(settings), .. })
-                if settings.transfer_id == self.session.url.id
+                if self.session.url.has_id(&settings.transfer_id)
         )
     }
 
