@@ -33,7 +33,9 @@ pub use launch::{ChildProcess, Errors, Input, Launched, LaunchedProcess, Launche
 pub use regatta_control::Host;
 pub use regatta_forwarder::{LinkCounters, UnsupportedCounters};
 pub use regatta_path_daemon::messages::PathCounters;
-pub use regatta_process::{LastLines, MalformedLine, OnStop, StopRequest, problem, write_line};
+pub use regatta_process::{
+    Executable, LastLines, MalformedLine, OnStop, StopRequest, problem, write_line,
+};
 pub use second_guest::{COMMAND as SECOND_GUEST_COMMAND, main as second_guest_main};
 pub use server_bed::ServerBed;
 pub use test_bed::TestBed;

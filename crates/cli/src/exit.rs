@@ -1,9 +1,6 @@
 //! Exit codes, and errors for the user.
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-};
+use std::{path::Path, process::ExitCode};
 
 use nix::sys::resource::Resource;
 use regatta_bed::BedError;
@@ -14,7 +11,7 @@ use regatta_model::{
     shell::printable,
     study::{GuestMistake, StudyError, nearest},
 };
-use regatta_process::is_limited;
+use regatta_process::{Executable, is_limited};
 use regatta_report::{ReportError, compare::CompareError};
 use regatta_results::ResultsError;
 
@@ -317,12 +314,10 @@ pub fn no_bed(error: BedError) -> Failure {
         .hint("`regatta doctor` shows what this machine lacks")
 }
 
-/// Returns the path of this program's own file.
-///
-/// # Errors
-/// The system does not know it.
-pub fn own_executable() -> Result<PathBuf> {
-    std::env::current_exe().context("cannot find this program's own file")
+/// Returns the path under which this process opens the file that it runs, whatever has taken its name since. For any other
+/// process it is another file.
+pub fn own_executable() -> &'static Path {
+    Path::new(Executable::RUNNING)
 }
 
 #[cfg(test)]

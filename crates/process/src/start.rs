@@ -31,20 +31,27 @@ pub struct Executable {
 }
 
 impl Executable {
-    /// Opens the file.
-    ///
-    /// # Errors
-    /// The error of `open`.
-    pub fn open(path: &Path) -> io::Result<Self> {
-        Self::open_as(path, path.to_owned())
-    }
+    /// Path of the file of the process that opens it, also if another file has taken its name since.
+    pub const RUNNING: &str = "/proc/self/exe";
 
-    /// Opens the file of this process, also if another one has taken its name since.
+    /// Opens a file. That of this process, [`Executable::RUNNING`], has the name with which the process was started.
     ///
     /// # Errors
     /// The error of `open` or `readlink`.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let name = match path == Path::new(Self::RUNNING) {
+            true => std::env::current_exe()?,
+            false => path.to_owned(),
+        };
+        Self::open_as(path, name)
+    }
+
+    /// Opens the file of this process.
+    ///
+    /// # Errors
+    /// As [`Executable::open`].
     pub fn running() -> io::Result<Self> {
-        Self::open_as(Path::new("/proc/self/exe"), std::env::current_exe()?)
+        Self::open(Path::new(Self::RUNNING))
     }
 
     fn open_as(path: &Path, name: PathBuf) -> io::Result<Self> {

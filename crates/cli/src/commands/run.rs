@@ -70,9 +70,9 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code> {
     if args.dry_run {
         // The bed is made, as only its kernel knows what it can do, and taken down again.
         if plan.study().bed != BedKind::Uml {
-            let (hosts_file, executable) = (args.hosts_file.as_deref(), own_executable()?);
+            let (hosts_file, executable) = (args.hosts_file.as_deref(), own_executable());
             let (study, stop) = (plan.study(), StopRequest::default());
-            drop(make_bed(study, hosts_file, &executable, &new_id(), &stop)?);
+            drop(make_bed(study, hosts_file, executable, &new_id(), &stop)?);
         }
         let unsupported = checks::unsupported(plan.study());
         match args.json {
@@ -214,7 +214,7 @@ struct RunSession<'a> {
 
 impl RunSession<'_> {
     fn start(self, held: Held, plan: Plan, options: RunOptions) -> Result<Code> {
-        let executable = own_executable()?;
+        let executable = own_executable();
         let shard = options.part.shard;
         let views = attach::start(self.views, self.dir, self.earlier, self.json)?;
         let is_silent = self.silent || self.views.live;
@@ -243,14 +243,15 @@ impl RunSession<'_> {
                 let run = Run::new(plan, options).with_progress(views.progress());
                 held.stop_with(run.stopper(), at_once).map_err(no_thread)?;
                 let stop = run.stop().clone();
-                let bed = make_bed(&study, self.hosts_file, &executable, &run_id, &stop);
+                let bed = make_bed(&study, self.hosts_file, executable, &run_id, &stop);
                 match bed {
                     Err(_) if stop.is_requested() => Err(EngineError::Stopped),
                     bed => run.run(&mut bed?, &mut listeners),
                 }
             }
             Some(image) => {
-                let run = GuestRun::new(plan, options, image, executable).with_jobs(self.jobs);
+                let run =
+                    GuestRun::new(plan, options, image, executable.to_owned()).with_jobs(self.jobs);
                 held.stop_with(run.stopper(), at_once).map_err(no_thread)?;
                 make_files(run.study(), run.stop())?;
                 run.run(&mut listeners, &views.progress_of_guests())
@@ -334,7 +335,7 @@ fn make_bed(
                 "leave `capture` out, and run `tcpdump` on a host";
         }
         let needs = (&*study.conditions, &*study.transports);
-        let ends = remote::ends([a, b], needs, hosts_file, executable, stop)?;
+        let ends = remote::ends([a, b], needs, hosts_file, stop)?;
         return Bed::of_hosts(ends, study.path, &study.conditions, run_id).map_err(no_bed);
     }
     Bed::up(study.bed, study.path, &study.conditions, executable, run_id).map_err(no_bed)

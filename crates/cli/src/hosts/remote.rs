@@ -34,7 +34,7 @@ use super::{
     file::{HostsFile, cache_directory},
     programs::{Programs, stderr_text},
 };
-use crate::exit::{Failure, Result, no_bed, own_executable, refuse};
+use crate::exit::{Failure, OrFailure as _, Result, no_bed, refuse};
 
 /// Longest time between two lines of a host before the session begins: a connection may have to be
 /// made through other hosts, and a file sent.
@@ -58,7 +58,6 @@ pub fn ends(
     names: [&str; 2],
     (conditions, transports): (&[Condition], &[Transport]),
     hosts_file: Option<&Path>,
-    executable: &Path,
     stop: &StopRequest,
 ) -> Result<[HostEnd; 2]> {
     let is_shaped = conditions
@@ -91,7 +90,7 @@ pub fn ends(
         };
         Ok::<_, Failure>((opened, environment))
     };
-    let mut opened = open_all(named, executable, stop)?.map(&mut reach);
+    let mut opened = open_all(named, stop)?.map(&mut reach);
     let mut next = || opened.next().expect("one for each");
     let [(a, of_a), (b, of_b)] = [next()?, next()?];
     let addresses = [a.address_towards(&b)?, b.address_towards(&a)?];
@@ -104,9 +103,11 @@ pub fn ends(
 }
 
 /// Prepares this program for sending.
-pub fn agent_file(executable: &Path, stop: &StopRequest) -> Result<AgentFile> {
+pub fn agent_file(stop: &StopRequest) -> Result<AgentFile> {
     let cache = cache_directory()?.join("agents");
-    AgentFile::prepare(executable, &cache, stop).map_err(Failure::failed)
+    // The file of this process for the programs that prepare it, too.
+    let running = format!("/proc/{}/exe", std::process::id());
+    AgentFile::prepare(running.as_ref(), &cache, stop).map_err(Failure::failed)
 }
 
 /// Host with which a session was opened.
@@ -216,19 +217,20 @@ pub fn open<'a>(
     let named = named
         .map(|name| Ok((name.to_owned(), hosts.host(name)?)))
         .collect::<Result<_>>()?;
-    open_all(named, &own_executable()?, stop)?.collect()
+    open_all(named, stop)?.collect()
 }
 
 /// Opens a session with each of these hosts, with all at the same time.
 fn open_all(
     named: Vec<(String, RemoteHost)>,
-    executable: &Path,
     stop: &StopRequest,
 ) -> Result<impl Iterator<Item = Result<Opened>>> {
-    let file = Arc::new(agent_file(executable, stop)?);
+    let file = Arc::new(agent_file(stop)?);
+    // Under its name, by which `become` may permit it.
+    let executable = std::env::current_exe().context("cannot find this program's own file")?;
     let connectors: Vec<Connector> = named
         .iter()
-        .map(|(name, host)| Connector::new(name, host, (&file, executable), stop))
+        .map(|(name, host)| Connector::new(name, host, (&file, &executable), stop))
         .collect();
     // From this thread, with which the kernel ends what it has started.
     let openings: Vec<_> = connectors.iter().map(Connector::start).collect();
@@ -294,8 +296,8 @@ pub fn receive(
     let mut host = HostsFile::read_or_new(hosts_file)?.host(name)?;
     host.become_command.clear();
     let named = vec![(name.to_owned(), host)];
-    let (executable, stop) = (own_executable()?, StopRequest::default());
-    let mut opened = open_all(named, &executable, &stop)?;
+    let stop = StopRequest::default();
+    let mut opened = open_all(named, &stop)?;
     let opened = opened.next().expect("one for the host")?;
     let seen = opened.addresses.map(|[_, server]| server);
     // That of the path between the hosts need not be reached from here.

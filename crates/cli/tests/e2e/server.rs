@@ -103,6 +103,23 @@ fn goodput(ended: &Value) -> f64 {
     ended["metrics"]["goodput_bps"].as_f64().expect("a rate")
 }
 
+/// Replaces the file of a server, as an update does, and measures against it.
+#[test]
+fn a_server_goes_on_as_the_program_that_it_is_when_its_file_is_replaced() {
+    let bench = Bench::new();
+    let program = bench.path("regatta");
+    std::fs::copy(env!("CARGO_BIN_EXE_regatta"), &program).expect("a copy");
+    let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|it| it.local_addr());
+    let port = free.expect("a free port").port().to_string();
+    let mut command = bench.command(&program);
+    command.args(["server", "-B", "127.0.0.1", "-p", &port]);
+    let server = Server::of(command);
+    let new = bench.write("new", "#!/bin/sh\nexit 1\n");
+    std::fs::rename(new, &program).expect("replaced");
+    let done = server.client(&bench, &["--transport", "tcp", "-t", "1"]);
+    done.assert_code(0);
+}
+
 #[test]
 fn both_ends_print_the_same_intervals() {
     let bench = Bench::new();
@@ -387,14 +404,8 @@ fn a_token_is_right_on_a_path_that_delays_the_first_message() {
 
 /// Starts a server in a network of its own, which a script makes, and runs the line that it prints with these arguments.
 fn run_the_line(network: &str, server: &str, client: &str) -> Done {
-    let bench = Bench::new();
     let script = format!(
-        "ip link set lo up
-         ip link add lone type veth peer name other
-         ip link set lone up; ip link set other up
-         {network}
-         regatta() {{ {regatta} \"$@\"; }}
-         mkfifo line
+        "mkfifo line
          {regatta} server {server} -1 >line &
          exec 3<line
          while read -r line <&3; do
@@ -402,6 +413,21 @@ fn run_the_line(network: &str, server: &str, client: &str) -> Done {
          done
          echo \"$line\"
          eval \"$line {client}\"",
+        regatta = env!("CARGO_BIN_EXE_regatta"),
+    );
+    in_a_network(network, &script)
+}
+
+/// Runs a script in a network of its own with the interface `lone`, which another script sets up.
+fn in_a_network(network: &str, script: &str) -> Done {
+    let bench = Bench::new();
+    let script = format!(
+        "ip link set lo up
+         ip link add lone type veth peer name other
+         ip link set lone up; ip link set other up
+         {network}
+         regatta() {{ {regatta} \"$@\"; }}
+         {script}",
         regatta = env!("CARGO_BIN_EXE_regatta"),
     );
     let mut shell = bench.command("unshare");
@@ -428,7 +454,7 @@ fn the_line_of_a_server_without_a_default_route_has_its_address() {
 #[test]
 fn link_local_addresses_are_measured_over() {
     let network = "ip addr add fe80::7/64 dev lone nodad";
-    let transports = "tcp,tcp-tls,udp,udp-reliable,quic-quinn,quic-quiche,quic-s2n";
+    let transports = "tcp,tcp-tls,udp,udp-reliable,quic-quinn,quic-quiche,quic-s2n,wdt";
     let client = format!("-n 100K -J --transport {transports}");
     let done = run_the_line(network, "-B fe80::7%lone -p 5301", &client);
     done.assert_code(0);
@@ -436,6 +462,18 @@ fn link_local_addresses_are_measured_over() {
     assert!(done.stdout.starts_with(line), "{done:#?}");
     let measured = done.stdout.matches("\"outcome\":\"measured\"").count();
     assert_eq!(measured, transports.split(',').count(), "{done:#?}");
+}
+
+#[test]
+fn files_are_sent_to_a_link_local_address() {
+    let network = "ip addr add fe80::7/64 dev lone nodad";
+    let script = "mkdir from; echo text >from/file; mkfifo url
+         regatta wdt receive to --listen fe80::7%lone --wait 20s >url &
+         regatta wdt send from \"$(head -n1 url)\"
+         wait; cat to/file";
+    let done = in_a_network(network, script);
+    done.assert_code(0);
+    assert!(done.stdout.ends_with("text\n"), "{done:#?}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::{path::Path, process::ExitCode};
 
 use regatta_bed::{
-    Bed, BedError,
+    Bed, BedError, Executable,
     guest::{FILES, payload, send_message},
     problem,
 };
@@ -73,14 +73,14 @@ fn run(rule: StopRule) -> Result<(), GuestRunError> {
     let text = payload().map_err(GuestRunError::Order)?;
     let order: RunOrder =
         serde_json::from_str(&text).map_err(|e| GuestRunError::Order(e.into()))?;
-    let executable = std::env::current_exe().map_err(GuestRunError::Order)?;
+    let executable = Path::new(Executable::RUNNING);
     let plan = Plan::new(&order.study).map_err(EngineError::from)?;
     let plan = plan.with_stop_rule(rule);
     let study = &order.study;
     let (path, run_id) = (study.path, &order.run_id);
     let bed = match study.guest.guests {
-        Guests::One => Bed::up(BedKind::Netns, path, &study.conditions, &executable, run_id),
-        Guests::Two => Bed::of_two_guests(path, &executable, run_id),
+        Guests::One => Bed::up(BedKind::Netns, path, &study.conditions, executable, run_id),
+        Guests::Two => Bed::of_two_guests(path, executable, run_id),
     };
     let mut bed = bed.map_err(EngineError::from)?;
     let run = Run::new(

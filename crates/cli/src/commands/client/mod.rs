@@ -129,7 +129,7 @@ fn measure(
     screen.borrow_mut().session = Some(opened.session.clone());
     screen.borrow_mut().names = [ips[0].to_string(), opened.addresses[1].to_string()];
     let name = study::name_of(&address.host);
-    let mut bed = ServerBed::new(opened.session, name, ips, &own_executable()?)?;
+    let mut bed = ServerBed::new(opened.session, name, ips, own_executable())?;
     let mut listener = ClientListener {
         screen: Rc::clone(screen),
         store: results.directory.as_deref().map(StoreListener::new),

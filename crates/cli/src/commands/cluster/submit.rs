@@ -236,7 +236,7 @@ fn prepare(dir: &Path, script: &Script<'_>, image: Option<&Image>) -> Result<()>
         let to = dir.join(name);
         fs::copy(from, &to).cannot("write", &to)
     };
-    copy(&own_executable()?, "regatta")?;
+    copy(own_executable(), "regatta")?;
     if let Some(image) = image {
         copy(&image.path, "linux")?;
     }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::{
     commands::doctor::JSON_COMMAND,
-    exit::{Code, OrFailure as _, Result, no_bed, own_executable, refuse},
+    exit::{Code, OrFailure as _, Result, no_bed, refuse},
     hosts::{
         ended::ended_well,
         file::HostsFile,
@@ -145,8 +145,7 @@ fn check_path(names: [&str; 2], hosts_file: Option<&Path>, printer: Printer) -> 
     let condition = condition(is_shaped);
     let conditions = std::slice::from_ref(&condition);
     let needs = (conditions, &[][..]);
-    let (executable, stop) = (own_executable()?, StopRequest::default());
-    let ends = remote::ends(names, needs, hosts_file, &executable, &stop)?;
+    let ends = remote::ends(names, needs, hosts_file, &StopRequest::default())?;
     printer.text(&format!("Between `{}` and `{}`:\n", names[0], names[1]))?;
     let mut bed =
         Bed::of_hosts(ends, PathSetup::default(), conditions, "hosts check").map_err(no_bed)?;

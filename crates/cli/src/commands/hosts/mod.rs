@@ -27,7 +27,7 @@ use serde_json::json;
 
 use crate::{
     args::{AddArgs, HostsArgs, HostsCommand},
-    exit::{Code, Failure, OrFailure as _, Result, own_executable, refuse},
+    exit::{Code, Failure, OrFailure as _, Result, refuse},
     hosts::{
         file::{HostsFile, config_directory},
         remote,
@@ -75,7 +75,7 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code> {
         // Prepares the file that the first run sends to the hosts, which takes as long as the keys do. If this fails, that
         // run reports the reason.
         let stop = StopRequest::default();
-        scope.spawn(move || own_executable().and_then(|it| remote::agent_file(&it, &stop)));
+        scope.spawn(move || remote::agent_file(&stop));
         let threads: Vec<_> = (named.iter().enumerate())
             .map(|(position, named)| {
                 let (passwords, directory) = (&passwords, &directory);

@@ -58,10 +58,10 @@ pub fn path(args: &PathCommandArgs) -> Result<Code> {
     let summary_file = args.json.as_deref().map(SummaryFile::new).transpose()?;
     let mut signals = Signals::new().context("cannot watch for signals")?;
     let foreground = Foreground::now();
-    let executable = own_executable()?;
+    let executable = own_executable();
     let conditions = std::slice::from_ref(&condition);
     let mut bed =
-        Bed::up(BedKind::Netns, setup, conditions, &executable, &new_id()).map_err(|error| {
+        Bed::up(BedKind::Netns, setup, conditions, executable, &new_id()).map_err(|error| {
             let failure = no_bed(error).with_options(hints::of_path);
             failure.hint("`regatta doctor` shows what this machine lacks")
         })?;

@@ -147,5 +147,5 @@ fn session(
         }
     };
     let on_line = Box::new(on_line);
-    serve_client(client, &server.executable, agent, SILENCE, on_line)
+    serve_client(client, server.executable, agent, SILENCE, on_line)
 }

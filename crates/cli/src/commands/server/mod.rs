@@ -9,7 +9,7 @@ mod queue;
 use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, UdpSocket},
-    path::PathBuf,
+    path::Path,
     sync::Arc,
     thread,
 };
@@ -51,7 +51,7 @@ pub struct Server<'a> {
     handshakes: Handshakes,
     queue: Queue,
     data_ports: PortRange,
-    executable: PathBuf,
+    executable: &'static Path,
     events: EventOutput,
 }
 
@@ -119,7 +119,7 @@ pub fn server(args: &ServerArgs) -> Result<Code> {
         handshakes: Handshakes::new(MAX_HANDSHAKES.min(files / 8)),
         queue: Queue::new(args.parallel, args.max_clients),
         data_ports: data_ports(args),
-        executable: own_executable()?,
+        executable: own_executable(),
         events: EventOutput {
             output: Arc::new(Mutex::new(LineOutput::open(args.logfile.as_deref(), None)?)),
             json: args.json,
