@@ -41,7 +41,7 @@ pub use cell::cell;
 pub use error::{Displaced, ResultsError, SqliteError, export_hint};
 pub use open::has_log;
 pub use reader::Reader;
-pub use replace::{replace, replace_private, replace_unflushed};
+pub use replace::{check_replaceable, replace, replace_private, replace_unflushed};
 pub use run_file::RunFile;
 pub use store::{
     RunLock, Store, checkpoint, is_being_written, is_locked, leftover, open_directory, state_now,

@@ -5,9 +5,11 @@ use std::{
     io::{self, BufWriter, Write},
     os::{fd::AsRawFd as _, unix::fs::OpenOptionsExt as _},
     path::Path,
+    time::Duration,
 };
 
 use nix::{
+    errno::Errno,
     fcntl::{AT_FDCWD, AtFlags, OFlag},
     unistd::linkat,
 };
@@ -54,6 +56,14 @@ pub fn replace_private(path: &Path, content: &[u8]) -> io::Result<()> {
 pub fn replace_unflushed(path: &Path, content: &[u8]) -> io::Result<()> {
     let write = |out: &mut (dyn Write + Send)| out.write_all(content);
     replace_by(path, PUBLIC, false, |error| error, write)
+}
+
+/// Checks that a file can be replaced or created, and leaves everything as it is: for a file that is written after a long time.
+///
+/// # Errors
+/// As [`replace`].
+pub fn check_replaceable(path: &Path) -> io::Result<()> {
+    check_target(path).and_then(|()| Unfinished::create(parent(path), PUBLIC).map(drop))
 }
 
 fn replace_by<E>(
@@ -112,6 +122,7 @@ impl Unfinished {
             Ok(file) => Ok(Self::Unnamed(file)),
             // The error of a file with a name is the one to tell, if there is one.
             Err(_) => {
+                remove_left(directory);
                 options
                     .create_new(true)
                     .custom_flags(OFlag::O_NOFOLLOW.bits());
@@ -131,12 +142,19 @@ impl Unfinished {
     fn put_at(self, path: &Path) -> io::Result<()> {
         let complete = match self {
             Self::Named(file) => file,
-            // The kernel gives a name only to a path that is free.
             Self::Unnamed(file) => {
                 let open = format!("/proc/self/fd/{}", file.as_raw_fd());
+                let link = |name: &Path| {
+                    linkat(AT_FDCWD, &*open, AT_FDCWD, name, AtFlags::AT_SYMLINK_FOLLOW)
+                };
+                // The kernel gives a name only to a path that is free. A new file has no other name before.
+                match link(path) {
+                    Err(Errno::EEXIST) => {}
+                    linked => return Ok(linked?),
+                }
                 let mut file = Some(file);
                 named(parent(path), |name| {
-                    linkat(AT_FDCWD, &*open, AT_FDCWD, name, AtFlags::AT_SYMLINK_FOLLOW)?;
+                    link(name)?;
                     file.take().ok_or_else(|| io::ErrorKind::NotFound.into())
                 })?
             }
@@ -145,14 +163,74 @@ impl Unfinished {
     }
 }
 
+/// Beginning and end of the name of a file that is not complete.
+const UNFINISHED: [&str; 2] = [".regatta-", ".tmp"];
+
+/// Age at which a file that is not complete is one that a killed process has left.
+const LEFT_AFTER: Duration = Duration::from_secs(86_400);
+
+/// Removes files that killed processes have left in a directory. Errors are ignored.
+fn remove_left(directory: &Path) {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let left = entries.filter(|entry| {
+        let name = entry.file_name();
+        let is_unfinished = (name.to_str())
+            .is_some_and(|name| name.starts_with(UNFINISHED[0]) && name.ends_with(UNFINISHED[1]));
+        let age = || entry.metadata().ok()?.modified().ok()?.elapsed().ok();
+        is_unfinished
+            && entry.file_type().is_ok_and(|kind| kind.is_file())
+            && age().is_some_and(|age| age >= LEFT_AFTER)
+    });
+    left.for_each(|entry| drop(fs::remove_file(entry.path())));
+}
+
 /// Creates a file with an unpredictable name in a directory.
 fn named(
     directory: &Path,
     create: impl FnMut(&Path) -> io::Result<File>,
 ) -> io::Result<NamedTempFile<File>> {
     Builder::new()
-        .prefix(".regatta-")
-        .suffix(".tmp")
+        .prefix(UNFINISHED[0])
+        .suffix(UNFINISHED[1])
         .rand_bytes(16)
         .make_in(directory, create)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use super::*;
+
+    #[test]
+    fn unfinished_files_of_killed_processes_are_removed_after_a_day() {
+        let directory = tempfile::tempdir().unwrap();
+        let make = |name: &str, age: Duration| {
+            let file = File::create(directory.path().join(name)).unwrap();
+            file.set_modified(SystemTime::now() - age).unwrap();
+        };
+        make(".regatta-old.tmp", 2 * LEFT_AFTER);
+        make(".regatta-new.tmp", Duration::ZERO);
+        make("results.tmp", 2 * LEFT_AFTER);
+        fs::create_dir(directory.path().join(".regatta-directory.tmp")).unwrap();
+        remove_left(directory.path());
+        let mut left: Vec<_> = (fs::read_dir(directory.path()).unwrap())
+            .map(|entry| entry.unwrap().file_name())
+            .collect();
+        left.sort();
+        let expected = [".regatta-directory.tmp", ".regatta-new.tmp", "results.tmp"];
+        assert_eq!(left, expected);
+    }
+
+    #[test]
+    fn a_file_is_created_and_replaced_and_nothing_else_is_there() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        for content in ["new", "newer"] {
+            let write = |out: &mut (dyn Write + Send)| out.write_all(content.as_bytes());
+            replace(&path, |error| error, write).unwrap();
+            assert_eq!(fs::read_to_string(&path).unwrap(), content);
+        }
+        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
 }

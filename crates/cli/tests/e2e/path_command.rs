@@ -329,6 +329,23 @@ fn a_summary_goes_to_no_pipe_that_nobody_reads() {
 }
 
 #[test]
+fn a_summary_replaces_no_link_which_is_said_before_the_command_starts() {
+    let bench = Bench::new();
+    bench.write("file", "text");
+    for target in ["file", "missing"] {
+        let _ = std::fs::remove_file(bench.path("link"));
+        std::os::unix::fs::symlink(bench.path(target), bench.path("link")).expect("a link");
+        let done = bench.run(&["path", "-q", "--json", "link", "--", "touch", "begun"]);
+        done.assert_code(2);
+        done.assert_stderr_contains("cannot write `link`");
+        done.assert_stderr_contains("it is a symbolic link, and only a file is replaced");
+        assert!(!bench.path("begun").exists());
+    }
+    assert_eq!(std::fs::read_to_string(bench.path("file")).unwrap(), "text");
+    assert!(!bench.path("missing").exists());
+}
+
+#[test]
 fn a_summary_goes_to_a_pipe_that_a_process_reads() {
     let bench = Bench::new();
     let done = bench.run(&["path", "-q", "--json", "/dev/stdout", "--", "true"]);

@@ -104,6 +104,40 @@ fn failed_typesetter_keeps_the_earlier_report() {
 }
 
 #[test]
+fn reports_and_figures_replace_files_alone() {
+    let bench = Bench::new();
+    run(&bench);
+    let packages = typesetter(&bench, "return b'made'");
+    let elsewhere = bench.write("elsewhere", "of somebody else");
+    let plant = |name: &str| {
+        let path = bench.path(name);
+        let _ = fs::remove_file(&path);
+        std::os::unix::fs::symlink(&elsewhere, &path).expect("a link");
+    };
+    let refused = |args: &[&str], name: &str, found: &str| {
+        let mut report = bench.regatta(&[&["report", "out"], args].concat());
+        report.env("REGATTA_PDF", &packages);
+        let done = Done::from(report.output().expect("the binary starts"));
+        done.assert_code(1);
+        done.assert_stderr_contains(&format!("cannot write `{name}`"));
+        done.assert_stderr_contains(&format!("it is {found}, and only a file is replaced"));
+        let text = fs::read_to_string(&elsewhere).expect("it is there");
+        assert_eq!(text, "of somebody else", "{name}");
+    };
+    let link = "a symbolic link";
+    plant("out/report.pdf");
+    refused(&["--pdf"], "out/report.pdf", link);
+    fs::remove_file(bench.path("out/report.pdf")).expect("a link");
+    mkfifo(&bench.path("out/report.pdf"), Mode::S_IRWXU).expect("a pipe");
+    refused(&["--pdf"], "out/report.pdf", "a device, a pipe or a socket");
+    fs::create_dir(bench.path("figures")).expect("a directory");
+    plant("figures/figures.csv");
+    refused(&["--figures", "figures"], "figures/figures.csv", link);
+    plant("out/report.html");
+    refused(&[], "out/report.html", link);
+}
+
+#[test]
 fn without_python_the_earlier_report_is_kept() {
     let bench = Bench::new();
     run(&bench);

@@ -67,14 +67,17 @@ impl Typesetter {
     }
 }
 
+/// Copies the directories of a tree and its files, those that links name, too. A link to a directory, which may be one above it,
+/// and pipes, sockets and devices are left out.
 fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        let copy = to.join(entry.file_name());
-        match entry.file_type()?.is_dir() {
-            true => copy_tree(&entry.path(), &copy)?,
-            false => drop(fs::copy(entry.path(), copy)?),
+        let (path, copy) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy_tree(&path, &copy)?;
+        } else if path.is_file() {
+            fs::copy(path, copy)?;
         }
     }
     Ok(())
@@ -105,4 +108,39 @@ pub fn files(mut output: &[u8]) -> Option<Vec<&[u8]>> {
         output = rest;
     }
     Some(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::{fs::symlink, net::UnixListener};
+
+    use super::*;
+
+    #[test]
+    fn packages_are_copied_without_what_is_no_file() {
+        let root = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| root.path().join(name));
+        fs::create_dir_all(from.join("typst/inner")).unwrap();
+        fs::write(from.join("typst/inner/file"), "content").unwrap();
+        fs::write(root.path().join("elsewhere"), "linked").unwrap();
+        let place = |name: &str| from.join("typst").join(name);
+        symlink(root.path().join("elsewhere"), place("link")).unwrap();
+        symlink(root.path().join("missing"), place("dangling")).unwrap();
+        symlink(&from, place("loop")).unwrap();
+        let _socket = UnixListener::bind(place("socket")).unwrap();
+        let typesetter = Typesetter {
+            python: "python3".into(),
+            packages: from,
+        };
+        typesetter.copy_to(&to).unwrap();
+        let read = |name: &str| fs::read_to_string(to.join("typst").join(name)).unwrap();
+        assert_eq!(
+            (read("inner/file"), read("link")),
+            ("content".to_owned(), "linked".to_owned())
+        );
+        assert!(!to.join("typst/link").is_symlink());
+        for absent in ["dangling", "loop", "socket"] {
+            assert!(to.join("typst").join(absent).symlink_metadata().is_err());
+        }
+    }
 }

@@ -162,6 +162,47 @@ fn a_transport_has_its_colour_whatever_else_ran() {
 }
 
 #[test]
+fn no_cell_of_the_values_begins_like_a_formula() {
+    let mut study = common::study();
+    let labels = ["=1+1", "+cmd", "-cmd", "@SUM(A1)", "=\"a\",b"];
+    study.transports.truncate(labels.len());
+    for (transport, label) in study.transports.iter_mut().zip(labels) {
+        transport.label = label.to_owned();
+    }
+    for (condition, begin) in study
+        .conditions
+        .iter_mut()
+        .zip(["=", "+", "-", "@"].iter().cycle())
+    {
+        condition.name = format!("{begin}{}", condition.name);
+    }
+    study.published.clear();
+    study.source = None;
+    let files = of(&common::run(study, |_| None));
+    let (mut quoted, mut begins) = (0, BTreeSet::new());
+    for text in files.iter().map(|file| &*file.csv).chain([&*index(&files)]) {
+        // A cell with quotes begins after one; no other cell has a comma.
+        let cells = text.lines().flat_map(|line| line.split(','));
+        for cell in cells.map(|cell| cell.trim_start_matches('"')) {
+            let is_number = cell.parse::<f64>().is_ok();
+            assert!(
+                is_number || !cell.starts_with(['=', '+', '-', '@']),
+                "{cell}"
+            );
+            if let Some(formula) = cell.strip_prefix('\'') {
+                quoted += 1;
+                begins.extend(formula.chars().next());
+            }
+        }
+    }
+    assert!(quoted > 100, "{quoted}");
+    assert!(
+        begins.is_superset(&BTreeSet::from(['=', '+', '-', '@'])),
+        "{begins:?}"
+    );
+}
+
+#[test]
 fn long_labels_are_not_cut_where_they_differ() {
     let mut study = common::study();
     let labels = [

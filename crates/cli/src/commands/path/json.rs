@@ -8,7 +8,7 @@ use nix::fcntl::OFlag;
 use regatta_bed::{Bed, Host, LinkCounters, PathCounters, TestBed as _};
 use regatta_engine::unix_ns;
 use regatta_model::{Condition, Link};
-use regatta_results::replace;
+use regatta_results::{check_replaceable, replace};
 use serde_json::{Map, Value, json};
 
 use crate::exit::{OrFailure as _, Result, refuse};
@@ -72,6 +72,9 @@ fn known(counters: &LinkCounters) -> Result<Map<String, Value>> {
     Ok(known)
 }
 
+/// Hint about a place that cannot be written.
+const NAME_A_FILE: &str = "name a file that may be written, or a pipe that a process reads";
+
 /// Place of the summary.
 pub struct SummaryFile<'a> {
     path: &'a Path,
@@ -83,7 +86,7 @@ impl<'a> SummaryFile<'a> {
     /// Examines the place before the path is made. A pipe or a device is opened without waiting for its other end.
     ///
     /// # Errors
-    /// A pipe that no process reads; a path that cannot name a file.
+    /// A pipe that no process reads; a path that cannot name a file; a link to a file, or a directory that may not be written.
     pub fn new(path: &'a Path) -> Result<Self> {
         let shown = path.display();
         let parent = path.parent().filter(|it| !it.as_os_str().is_empty());
@@ -103,6 +106,10 @@ impl<'a> SummaryFile<'a> {
                 .hint("name a file, or a pipe that a process reads")
         };
         let stream = is_stream.then(open).transpose()?;
+        if stream.is_none() {
+            let checked = check_replaceable(path).bad();
+            checked.cannot("write", path).hint(NAME_A_FILE)?;
+        }
         Ok(Self { path, stream })
     }
 
@@ -116,9 +123,7 @@ impl<'a> SummaryFile<'a> {
             Some(mut stream) => stream.write_all(text.as_bytes()),
             None => replace(self.path, identity, |out| out.write_all(text.as_bytes())),
         };
-        written
-            .cannot("write", self.path)
-            .hint("name a file that may be written, or a pipe that a process reads")
+        written.cannot("write", self.path).hint(NAME_A_FILE)
     }
 }
 
