@@ -19,7 +19,7 @@ use nix::{
     libc,
     sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, socket},
 };
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 
 use crate::{
     http,
@@ -35,6 +35,9 @@ const NEW_SOCKET_NAME: &str = "live.sock.new";
 
 /// Largest number of processes that are served at once.
 pub const MAX_CLIENTS: usize = 16;
+
+/// Longest line that is read, in bytes: many times the state of a run with 10 000 cells.
+const LONGEST_LINE: usize = 64 << 20;
 
 /// Calls a function with a path of a socket that is short enough for its address, whatever the directory's is.
 fn with_short_path<T>(
@@ -111,7 +114,11 @@ async fn write_state(mut stream: tokio::net::UnixStream, shared: &Shared) -> io:
 }
 
 /// State of a run of another process.
-pub struct RunClient(Lines<BufReader<tokio::net::UnixStream>>);
+pub struct RunClient {
+    reader: BufReader<tokio::net::UnixStream>,
+    /// Beginning of the next line.
+    line: Vec<u8>,
+}
 
 impl RunClient {
     /// Connects to the run in a directory, without waiting for a process that does not accept.
@@ -133,12 +140,68 @@ impl RunClient {
     /// Those of the system.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         let stream = tokio::net::UnixStream::from_std(stream)?;
-        Ok(Self(BufReader::new(stream).lines()))
+        Ok(Self {
+            reader: BufReader::new(stream),
+            line: Vec::new(),
+        })
     }
 
-    /// Waits for the next part of the state. `None` when the process has ended, or a line is malformed.
+    /// Waits for the next part of the state. `None` when the process has ended, or a line is malformed or too long. May be
+    /// cancelled: what has arrived of a line is kept.
     pub async fn next(&mut self) -> Option<Update> {
-        let line = self.0.next_line().await.ok()??;
-        serde_json::from_str(&line).ok()
+        let most = LONGEST_LINE.saturating_sub(self.line.len()) as u64;
+        let mut reader = (&mut self.reader).take(most);
+        reader.read_until(b'\n', &mut self.line).await.ok()?;
+        let update = serde_json::from_slice(&self.line).ok();
+        self.line.clear();
+        update
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    /// Returns the number of bytes that a client reads of a process that writes one line of `bytes` bytes, and whether the line
+    /// was read as a state.
+    fn read(line: &[u8]) -> (usize, bool) {
+        let (mut process, client) = UnixStream::pair().expect("a connection");
+        client.set_nonblocking(true).expect("nonblocking");
+        let executor = tokio::runtime::Builder::new_current_thread();
+        let executor = { executor }.enable_io().build().expect("an executor");
+        std::thread::scope(|scope| {
+            let written = scope.spawn(move || {
+                let mut written = 0;
+                for part in line.chunks(1 << 16) {
+                    if process.write_all(part).is_err() {
+                        break;
+                    }
+                    written += part.len();
+                }
+                written
+            });
+            let is_state = executor.block_on(async {
+                let mut client = RunClient::new(client).expect("a client");
+                client.next().await.is_some()
+            });
+            (written.join().expect("no panic"), is_state)
+        })
+    }
+
+    #[test]
+    fn a_line_that_never_ends_is_read_up_to_a_limit() {
+        let line = vec![b' '; 2 * LONGEST_LINE];
+        let (written, is_state) = read(&line);
+        assert!(!is_state);
+        assert!(written < line.len(), "{written}");
+    }
+
+    #[test]
+    fn a_line_of_many_bytes_is_read() {
+        let update = serde_json::to_string(&Update::Cells(Vec::new())).expect("JSON");
+        let line = format!("{}{update}\n", " ".repeat(LONGEST_LINE / 8));
+        assert_eq!(read(line.as_bytes()), (line.len(), true));
     }
 }

@@ -19,6 +19,7 @@ pub mod outcome;
 pub mod port_range;
 mod problem;
 pub mod record;
+mod secret;
 pub mod shard;
 pub mod shell;
 pub mod stack;
@@ -47,6 +48,7 @@ pub use problem::{Problem, ProblemKind, reasons};
 pub use record::{
     AskedAchieved, HOST_NAME, Histogram, Measurements, PathCheck, RunHeader, Series, TrialRecord,
 };
+pub use secret::is_same_secret;
 pub use shard::{RunPart, Shard, ShardError};
 pub use stack::{STACK_FACTS, StackFact, StackFacts};
 pub use study::{

@@ -1,7 +1,7 @@
 //! First bytes of every data flow: the trial's token and the purpose of the flow.
 
 use crate::error::{Result, TransportError};
-use regatta_model::{Phrase, reason};
+use regatta_model::{Phrase, is_same_secret, reason};
 
 /// Purpose of a flow between the two ends of a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -70,12 +70,7 @@ pub fn encode(token: Token, purpose: Purpose) -> [u8; OPENING_BYTES] {
 /// Reads an opening; `None` if it is not one of this trial.
 #[must_use]
 pub fn decode(bytes: &[u8; OPENING_BYTES], token: Token) -> Option<Purpose> {
-    // Every byte of the token is compared, so that the time taken reveals nothing about it.
-    let differs = bytes[8..]
-        .iter()
-        .zip(token.0)
-        .fold(0, |differs, (a, b)| differs | (a ^ b));
-    if bytes[..7] != MAGIC || differs != 0 {
+    if bytes[..7] != MAGIC || !is_same_secret(&bytes[8..], &token.0) {
         return None;
     }
     let mut all = Purpose::ALL.into_iter();

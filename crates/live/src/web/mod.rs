@@ -16,6 +16,7 @@ use hyper::{
     header::{self, HeaderValue},
 };
 use parking_lot::Mutex;
+use regatta_model::is_same_secret;
 use regatta_report::{RunData, Summary};
 use serde::Serialize;
 
@@ -73,6 +74,11 @@ impl Access {
     /// Returns the address for a browser.
     pub fn url(&self) -> String {
         format!("http://{}/{}/", self.address, self.token)
+    }
+
+    /// Whether a request has the token of the page.
+    fn is_token(&self, token: &str) -> bool {
+        is_same_secret(token.as_bytes(), self.token.as_bytes())
     }
 
     /// Whether the value of `Host` names this server.
@@ -180,8 +186,7 @@ async fn answer(page: Page, request: Request) -> Response {
 impl Page {
     async fn respond(self, path: &str) -> Response {
         let path = path.strip_prefix('/').and_then(|path| path.split_once('/'));
-        let Some(name) =
-            path.and_then(|(token, name)| (token == self.access.token).then_some(name))
+        let Some(name) = path.and_then(|(token, name)| self.access.is_token(token).then_some(name))
         else {
             return http::not_found();
         };
