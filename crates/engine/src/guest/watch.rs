@@ -10,7 +10,7 @@ use regatta_bed::{
     guest::{Guest, GuestMessage},
 };
 
-use regatta_model::{Phrase, Problem, ProblemKind, Text, reason};
+use regatta_model::{Phrase, Problem, ProblemKind, Text, Warning, reason, warning};
 
 /// Longest silence of a guest with a real clock, which sends a heartbeat every two seconds.
 pub(super) const SILENCE: Duration = Duration::from_secs(15);
@@ -28,6 +28,28 @@ const FINAL_REPORT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Number of last lines of the console and of the program that explain an end.
 pub(super) const LAST_LINES: usize = 8;
+
+/// Trial of a program in virtual time, which stands while the program polls without waiting.
+pub(super) struct ProgramTrial {
+    /// Label of the transport.
+    pub(super) transport: String,
+    pub(super) begun: Instant,
+}
+
+impl ProgramTrial {
+    /// Time of this machine after which a trial is said not to end.
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Takes the trial and returns its warning, once it lasts too long.
+    pub(super) fn overdue(trial: &mut Option<Self>, now: Instant) -> Option<Warning> {
+        let is_overdue = |trial: &mut Self| now - trial.begun > Self::PATIENCE;
+        let trial = trial.take_if(is_overdue)?;
+        Some(warning::virtual_time_stands(
+            &trial.transport,
+            Self::PATIENCE,
+        ))
+    }
+}
 
 /// Guest of host b, where each host has a guest of its own.
 pub(super) struct SecondGuest {
@@ -55,8 +77,8 @@ pub(super) struct Watch {
     pub(super) until: Instant,
     /// Time of the last poll for a message.
     pub(super) polled: Instant,
-    /// Label of the transport under way, if it is a program that may stop virtual time.
-    pub(super) program: Option<String>,
+    /// Trial under way, if a program may stop virtual time in it.
+    pub(super) program: Option<ProgramTrial>,
     pub(super) last_lines: LastLines,
 }
 
@@ -164,4 +186,29 @@ impl Watch {
 /// Whether a guest that sends heartbeats has sent none for [`SILENCE`].
 pub(super) fn is_silent(last_message: Option<Instant>) -> bool {
     last_message.is_some_and(|last_message| last_message.elapsed() > SILENCE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_stops_virtual_time_is_said_once_with_what_to_change() {
+        let begun = Instant::now();
+        let transport = "mine".to_owned();
+        let mut trial = Some(ProgramTrial { transport, begun });
+        let mut after = |seconds| {
+            let warning = ProgramTrial::overdue(&mut trial, begun + Duration::from_secs(seconds))?;
+            Some((warning.code, warning.message))
+        };
+        assert_eq!(after(60), None);
+        let (code, text) = after(61).expect("a warning");
+        assert_eq!(code, "virtual_time_stands");
+        assert!(
+            text.contains("a trial of `mine` has not ended within"),
+            "{text}"
+        );
+        assert!(text.contains("polls without waiting"), "{text}");
+        assert_eq!(after(3600), None);
+    }
 }

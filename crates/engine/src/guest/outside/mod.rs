@@ -27,7 +27,7 @@ use self::progress::{AfterEnd, Progress};
 use super::{
     memory_mib,
     messages::{FromGuest, RunOrder},
-    watch::{LAST_LINES, SILENCE, SecondGuest, Watch, is_silent},
+    watch::{LAST_LINES, ProgramTrial, SILENCE, SecondGuest, Watch, is_silent},
 };
 use crate::{
     error::EngineError,
@@ -51,9 +51,6 @@ const BETWEEN: Duration = Duration::from_secs(180);
 /// Time that the controller waits for a trial beyond the limit of the engine in the guest. That
 /// engine ends a trial that hangs; this limit is only for a guest that hangs as a whole.
 const MARGIN: Duration = Duration::from_secs(30);
-
-/// Time of this machine after which a trial of a program in virtual time is said not to end.
-const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Factor by which a trial may take longer by the machine's clock than by a virtual one. Mostly it
 /// takes less; a machine with other work may need more.
@@ -321,10 +318,7 @@ impl GuestRun {
                 return Ok(End::Early(end));
             }
             let Some(message) = watch.receive() else {
-                if watch.begun.elapsed() > PATIENCE
-                    && let Some(transport) = watch.program.take()
-                {
-                    let warning = warning::virtual_time_stands(&transport, PATIENCE);
+                if let Some(warning) = ProgramTrial::overdue(&mut watch.program, Instant::now()) {
                     notify(listener, &Event::Warning { warning })?;
                 }
                 let silence = match watch.until <= Instant::now() {
@@ -406,7 +400,10 @@ impl GuestRun {
                     let transport = &study.transports[trial.cell.transport];
                     let is_virtual = self.clock() == Clock::Virtual;
                     let is_watched = is_virtual && is_named_program(transport);
-                    watch.program = is_watched.then(|| transport.label.clone());
+                    watch.program = is_watched.then(|| ProgramTrial {
+                        transport: transport.label.clone(),
+                        begun: watch.begun,
+                    });
                 }
             }
             _ => {}

@@ -165,12 +165,28 @@ fn report(side: Ended) -> SideReport {
     side.unwrap_or_else(|error| panic!("{}", error.reasons().join(": ")))
 }
 
+/// Returns the reports of both ends. The error of one end is often the consequence of the other one's: both are shown.
+fn reports(ends: (Ended, Ended)) -> (SideReport, SideReport) {
+    match ends {
+        (Ok(sender), Ok(receiver)) => (sender, receiver),
+        (sender, receiver) => {
+            let shown = |side: Ended| {
+                side.map_or_else(
+                    |error| error.reasons().join(": "),
+                    |_| "measured".to_owned(),
+                )
+            };
+            panic!("sender: {}\nreceiver: {}", shown(sender), shown(receiver))
+        }
+    }
+}
+
 /// Runs a trial through the relay, and returns the reports of both ends.
 fn run(ordered: bool, impairment: Impairment) -> (SideReport, SideReport) {
     let ends = run_until(Duration::from_secs(120), impairment, |role| {
         order(role, ordered)
     });
-    (report(ends.0), report(ends.1))
+    reports(ends)
 }
 
 fn all_is_delivered(ordered: bool, impairment: Impairment) -> SideReport {
