@@ -14,7 +14,7 @@
 # make doctor   what this machine supports
 # make lab-kernel the guest kernel for virtual time
 # make cross-check compare both emulators with each other and with theory, in docs/emulators.md
-# make loss-response the response of every stack to losses, in docs/stacks.md
+# make conformance what each stack does alone, in docs/conformance.md
 # make competition several transports on one bottleneck, in docs/competition.md
 # make handshakes short exchanges by handshake, in docs/transports/quic-noq.md
 # make replications the five published experiments beside what their studies measure, in docs/replications.md
@@ -54,7 +54,7 @@ CARGO_NEXTEST := $(CARGO_TOOLS)/cargo-nextest
 CLIPPY = RUSTC_WORKSPACE_WRAPPER=clippy-driver CLIPPY_ARGS=--deny__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__
 NEXTEST = env $(CLIPPY) "$(CARGO_NEXTEST)" nextest run --locked --workspace --cargo-profile bench
 
-.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check loss-response competition handshakes round-trips replications replications-page validity external export-readers cargo-tools package package-test external-lock env build fmt lint deny readme tests test-preparation limits lines mutants slice tools-build tools-test tools-bench tools-kernel tools-package
+.PHONY: help run test pdf bench docs fuzz doctor lab-kernel cross-check conformance competition handshakes round-trips replications replications-page validity external export-readers cargo-tools package package-test external-lock env build fmt lint deny readme tests test-preparation limits lines mutants slice tools-build tools-test tools-bench tools-kernel tools-package
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -113,11 +113,14 @@ lab-kernel: ## Build the guest kernel for virtual time, unless the cache has it
 	@[ -x "$$(lab/build-kernel --path)" ] || $(MAKE) --no-print-directory tools-kernel
 	@lab/build-kernel
 
-# Both run in virtual time, so that their tables do not depend on the machine or its load.
-loss-response: build lab-kernel external ## Measure the response of every stack to losses, in docs/stacks.md: ten minutes of CPU
-	$(call study,loss-response)
-	$(call study,loss-response-sizes)
-	scripts/loss-response ./regatta regatta-results/loss-response regatta-results/loss-response-sizes
+# They run in virtual time, so that their tables do not depend on the machine or its load.
+
+# Directory of the runs, one for each build, guest kernel and set of studies: a run that was stopped goes on.
+CONFORMANCE = regatta-results/conformance-$(shell sha256sum regatta docs/conformance.toml docs/loss-response*.toml external/*/requirements.txt external/*/go.sum "$$(lab/build-kernel --path)" 2>/dev/null | sha256sum | cut -c1-12)
+
+conformance: build lab-kernel external ## Measure what each stack does alone, in docs/conformance.md: half an hour of CPU
+	scripts/conformance run ./regatta "$(CONFORMANCE)" 2
+	scripts/conformance page ./regatta "$(CONFORMANCE)"
 	$(MAKE) --no-print-directory docs
 
 competition: build lab-kernel ## Measure several transports on one bottleneck, in docs/competition.md: half an hour of CPU

@@ -1,11 +1,12 @@
 //! Tables of the documents that are made from the source: `make docs` writes them, and a test compares them.
 
-use std::{collections::BTreeMap, env, fmt::Display, fs, path::Path};
+use std::{collections::BTreeMap, env, fmt::Display, fs, path::Path, time::Duration};
 
 use regatta_model::{
-    SHIPPED_TRACES, STACK_FACTS,
+    Ratio, SHIPPED_TRACES, STACK_FACTS,
     loss_response::{self, MeasuredResponse},
     study::{PATH_KEYS, PROBE_KEYS, PathKey, WORKLOAD_KEYS, workload_kinds},
+    units::format_duration,
 };
 use regatta_transport::{OptionDefinition, OptionKind};
 
@@ -57,21 +58,26 @@ fn option_cells(option: &OptionDefinition, all: &[OptionDefinition]) -> String {
 fn responses_to_losses() -> String {
     let rows = loss_response::measured();
     let source = |row: &MeasuredResponse| loss_response::source(row.control).unwrap_or_default();
-    let losses = rows.first().map_or(&[][..], |row| row.response.ratios());
-    let losses: Vec<_> = losses.iter().map(|(loss, _)| loss.to_string()).collect();
-    let columns = format!(
-        "driver | congestion control | function | stack | {}",
-        losses.join(" | ")
-    );
+    let ratios = |row: &MeasuredResponse, cell: fn(Duration, Ratio, f64) -> String| {
+        let by_loss = row.responses.iter().flat_map(|(round_trip, response)| {
+            let ratios = response.ratios().iter();
+            ratios.map(|(loss, ratio)| cell(*round_trip, *loss, *ratio))
+        });
+        by_loss.collect::<Vec<_>>().join(" | ")
+    };
+    let columns = rows.first().map_or_else(String::new, |row| {
+        ratios(row, |round_trip, loss, _| {
+            format!("{}, {loss}", format_duration(round_trip))
+        })
+    });
+    let columns = format!("driver | congestion control | function | stack | {columns}");
     let cells = rows.iter().map(|row| {
-        let ratios = row.response.ratios().iter();
-        let ratios: Vec<_> = ratios.map(|(_, ratio)| format!("{ratio:.2}")).collect();
         let cells = format!(
             "`{}` | {} | {} | {}",
             row.control,
             source(row),
             row.stack,
-            ratios.join(" | ")
+            ratios(row, |_, _, ratio| format!("{ratio:.2}"))
         );
         (row.driver, cells)
     });
@@ -101,7 +107,11 @@ fn pages() -> Pages {
     let facts = STACK_FACTS.iter().map(|it| (it.name, it.definition));
     add("stacks.md", "facts", table("fact | meaning", facts));
 
-    add("stacks.md", "response to losses", responses_to_losses());
+    add(
+        "conformance.md",
+        "response to losses",
+        responses_to_losses(),
+    );
 
     let tables = regatta_results::schema::markdown();
     add("results-file.md", "tables", tables);

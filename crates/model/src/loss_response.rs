@@ -1,21 +1,21 @@
 //! Response of each stack's congestion control to random loss, measured, beside the published function of the
 //! controller of that name.
 //!
-//! `make loss-response` measures the table: docs/stacks.md describes the path.
+//! `make conformance` measures the table: docs/conformance.md describes the paths.
 
-use std::sync::LazyLock;
+use std::{sync::LazyLock, time::Duration};
 
 use crate::{
     fact_value::{NOT_APPLICABLE, NOT_KNOWN},
-    units::Ratio,
+    units::{self, Ratio},
     warning::{Argument, Text, fact},
 };
 
 /// Name of the fact, one of [`STACK_FACTS`](crate::STACK_FACTS).
 pub const LOSS_RESPONSE: &str = "loss_response.sender";
 
-/// Table as `make loss-response` writes it: driver, congestion control, stack with its version, and the goodput over the
-/// published function at each of the losses of the header.
+/// Table as `make conformance` writes it: driver, congestion control, stack with its version, and the goodput over the
+/// published function at each of the losses and round trips of the header (`0.1 % at 30 ms`).
 const TABLE: &str = include_str!("loss_response.tsv");
 
 /// Returns the RFC with the response function of the congestion control of this name; `None` for one without such a
@@ -40,11 +40,17 @@ pub struct MeasuredResponse {
     pub control: &'static str,
     /// Stack that was measured, with its version: `Linux 6.12.117`, `quiche 0.30.0`.
     pub stack: &'static str,
-    /// Goodput over the published function at each loss, losses ascending.
-    pub response: LossResponse,
+    /// Goodput over the published function by the round-trip time of the path, the shortest first.
+    pub responses: Vec<(Duration, LossResponse)>,
 }
 
 impl MeasuredResponse {
+    /// Returns the response over the shortest round trip, which the fact states.
+    #[must_use]
+    pub fn shortest(&self) -> &LossResponse {
+        &self.responses[0].1
+    }
+
     /// Whether a running stack is the one that was measured. Of a kernel the patch release is not compared.
     fn is_of(&self, running: &str) -> bool {
         let release = |stack: &str| match stack.split_once("Linux ") {
@@ -64,22 +70,27 @@ pub fn measured() -> &'static [MeasuredResponse] {
     static ROWS: LazyLock<Vec<MeasuredResponse>> = LazyLock::new(|| {
         let mut lines = TABLE.lines().filter(|line| !line.starts_with('#'));
         let head = lines.next().unwrap_or_default();
-        let losses: Vec<Ratio> = head
-            .split('\t')
-            .skip(3)
-            .filter_map(|it| it.parse().ok())
-            .collect();
+        let column = |head: &str| {
+            let (loss, round_trip) = head.split_once(" at ")?;
+            Some((units::parse_duration(round_trip).ok()?, loss.parse().ok()?))
+        };
+        let columns: Vec<(Duration, Ratio)> = head.split('\t').skip(3).filter_map(column).collect();
         let row = |line: &'static str| {
             let mut cells = line.split('\t');
             let [driver, control, stack] = [cells.next()?, cells.next()?, cells.next()?];
             let ratios: Option<Vec<f64>> = cells.map(|it| it.parse().ok()).collect();
+            let cells: Vec<_> = columns.iter().zip(ratios?).collect();
+            let of_one = cells.chunk_by(|one, next| one.0.0 == next.0.0);
+            let response = |cells: &[(&(Duration, Ratio), f64)]| {
+                let ratios = cells.iter().map(|((_, loss), ratio)| (*loss, *ratio));
+                let ratios = ratios.collect();
+                (cells[0].0.0, LossResponse { ratios })
+            };
             Some(MeasuredResponse {
                 driver,
                 control,
                 stack,
-                response: LossResponse {
-                    ratios: losses.iter().copied().zip(ratios?).collect(),
-                },
+                responses: of_one.map(response).collect(),
             })
         };
         lines.filter_map(row).collect()
@@ -107,7 +118,7 @@ pub fn fact(driver: &str, control: &Text, running: Option<&str>) -> Text {
     let Some(row) = rows.find(|row| row.driver == driver && *control == row.control) else {
         return fact::not_known(fact::not_measured().into()).into();
     };
-    let ratios = row.response.argument();
+    let ratios = row.shortest().argument();
     match running.filter(|running| !row.is_of(running)) {
         Some(running) => fact::loss_response_of_other(ratios, row.stack, running),
         None => fact::loss_response(ratios),

@@ -48,7 +48,7 @@ fn measured_versions_are_those_of_this_build() {
         let is_kernel = measured.starts_with("Linux ");
         assert!(
             is_kernel || measured == built,
-            "run `make loss-response`: {row:?}, {built}"
+            "run `make conformance`: {row:?}, {built}"
         );
     }
 }

@@ -6,6 +6,7 @@
 
 mod capture;
 mod competition;
+mod conformance;
 mod ended;
 mod first_flight;
 mod handshakes;
