@@ -151,7 +151,7 @@ replications-page:
 
 cross-check: lab-kernel ## Compare both emulators with each other and with theory, in docs/emulators.md
 	cargo build --locked --profile bench --package regatta-bed-host
-	@for part in compare theory; do \
+	@for part in compare queues theory; do \
 	  "$(BUILT)/regatta-bed-host" emulators $$part docs/emulators.md; \
 	done
 

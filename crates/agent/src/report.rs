@@ -8,7 +8,9 @@ use regatta_model::{
     metric::{id, series_id},
     phrase, stack, warning,
 };
-use regatta_telemetry::{InterfaceInfo, WindowDeltas, cpu_time_step, series::mean_packet_bytes};
+use regatta_telemetry::{
+    EcnCounts, InterfaceInfo, WindowDeltas, cpu_time_step, series::mean_packet_bytes,
+};
 
 use crate::observer::Observed;
 
@@ -52,7 +54,15 @@ pub(crate) fn merge(
                 count(deltas.receive_buffer_errors),
             );
         }
+        // The counters of the interface are those of all transports that use it; over loopback those of both ends are one.
         if !beside_others {
+            if let (Role::Receiver, Some(ecn)) = (role, deltas.ecn)
+                && !is_loopback(interface)
+            {
+                put(id::RECEIVED_ECT_PACKETS, Some(ecn.capable() as f64));
+                put(id::RECEIVED_CE_PACKETS, Some(ecn.ce as f64));
+                facts.insert("ecn.receiver", codepoints(ecn));
+            }
             for (name, value) in interface_metrics(deltas, interface, role) {
                 put(name, Some(value));
             }
@@ -106,6 +116,17 @@ impl Protocol {
             Some(of_socket) if stack::is_comparable(of_socket) => Self::OverUdp,
             _ => Self::Unknown,
         }
+    }
+}
+
+/// Describes the ECN codepoints with which the sender's packets arrived.
+fn codepoints(ecn: EcnCounts) -> &'static str {
+    match (ecn.ect0 > 0, ecn.ect1 > 0) {
+        (true, true) => "ECT(0), ECT(1)",
+        (true, false) => "ECT(0)",
+        (false, true) => "ECT(1)",
+        (false, false) if ecn.ce > 0 => "CE",
+        (false, false) => "none",
     }
 }
 
@@ -269,6 +290,11 @@ mod tests {
                     ..InterfaceCounters::default()
                 }),
                 receive_buffer_errors: Some(5),
+                ecn: Some(EcnCounts {
+                    ect0: 7,
+                    ect1: 0,
+                    ce: 2,
+                }),
                 ..WindowDeltas::default()
             }),
             series: vec![Series {
@@ -327,6 +353,9 @@ mod tests {
             100.0
         );
         assert_eq!(receiver.measurements.metrics["packets_received"], 40.0);
+        assert_eq!(receiver.measurements.metrics["received_ect_packets"], 9.0);
+        assert_eq!(receiver.measurements.metrics["received_ce_packets"], 2.0);
+        assert_eq!(receiver.measurements.facts["ecn.receiver"], "ECT(0)");
         assert!(!receiver.measurements.metrics.contains_key("packets_sent"));
         assert!(
             !receiver.measurements.metrics.contains_key("cpu_host_ratio"),

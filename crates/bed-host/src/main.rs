@@ -6,6 +6,10 @@
 //!   the first byte to the last; `listen SECONDS` leaves out what arrived within SECONDS of the
 //!   first byte
 //! - `send ADDRESS SECONDS CONGESTION_CONTROL` → `sent BYTES CONGESTION_CONTROL`, as read back
+//! - `listen-flows FROM TO CONGESTION_CONTROL…` → `listening PORT…`, and after the end of all connections `received BYTES…`
+//!   from FROM to TO seconds after the first byte
+//! - `send-flows ADDRESS FROM SECONDS APART_MS PORT:CONGESTION_CONTROL…` → `sent RTT_NS…`, the mean smoothed round-trip times
+//!   from FROM seconds on
 //! - `echo` → `listening PORT`; sends UDP datagrams back until it is killed
 //! - `ping ADDRESS COUNT BYTES INTERVAL_NS` → the round-trip delays of the datagrams that came
 //!   back, in nanoseconds; without an interval the kernel gets all of them at once, as segments
@@ -20,6 +24,7 @@
 //! in a guest: see [`emulators`]. `lateness [SECONDS]` prints the lateness of packets of the
 //! user-space emulator, with and without each setting with which its thread wakes on time.
 
+mod bulk;
 mod controller;
 mod emulators;
 
@@ -72,6 +77,10 @@ fn agent() -> ExitCode {
             ["listen"] => listen("0"),
             ["listen", skip] => listen(skip),
             ["send", peer, seconds, congestion] => send(peer, seconds, congestion),
+            ["listen-flows", from, to, ref controls @ ..] => bulk::listen(from, to, controls),
+            ["send-flows", peer, from, lasts, apart, ref flows @ ..] => {
+                bulk::send(peer, [from, lasts, apart], flows)
+            }
             ["echo"] => echo(),
             ["ping", peer, count, bytes, interval] => ping(peer, count, bytes, interval),
             ["collect"] => collect(),

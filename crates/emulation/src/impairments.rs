@@ -16,6 +16,12 @@ pub(crate) const TWICE: u64 = 8;
 pub(crate) const SKIPS: u64 = 16;
 /// One of the packet's bits is flipped; see [`ImpairmentRng::flipped_bit`].
 pub(crate) const CORRUPTED: u64 = 32;
+/// The packet is lost if its sender asks for ECN.
+pub(crate) const ECT_LOSS: u64 = 64;
+/// The packet's ECN field is cleared.
+pub(crate) const BLEACHED: u64 = 128;
+/// The packet has ECT(1) in the place of ECT(0).
+pub(crate) const REMARKED: u64 = 256;
 
 /// Impairments drawn for one packet: two words, which stay in registers.
 #[derive(Debug, Clone, Copy, Default)]
@@ -86,6 +92,9 @@ struct Rare {
     reordering: Option<Trial>,
     duplication: Option<Trial>,
     corruption: Option<Trial>,
+    ect_loss: Option<Trial>,
+    bleaching: Option<Trial>,
+    remarking: Option<Trial>,
     /// Draw of the bit to flip in the last packet, if one is to be flipped.
     flipped: u64,
 }
@@ -136,13 +145,19 @@ impl ImpairmentRng {
             reordering: trial(link.reorder_ratio.0, Purpose::Reordering),
             duplication: trial(link.duplicate_ratio.0, Purpose::Duplication),
             corruption: trial(link.corrupt_ratio.0, Purpose::Corruption),
+            ect_loss: trial(link.ect_loss_ratio.0, Purpose::EctLoss),
+            bleaching: trial(link.ecn_bleach_ratio.0, Purpose::Bleaching),
+            remarking: trial(link.ecn_remark_ratio.0, Purpose::Remarking),
             flipped: 0,
         };
         let has_rare = rare.bursts.is_some()
             || !rare.list.is_empty()
             || rare.reordering.is_some()
             || rare.duplication.is_some()
-            || rare.corruption.is_some();
+            || rare.corruption.is_some()
+            || rare.ect_loss.is_some()
+            || rare.bleaching.is_some()
+            || rare.remarking.is_some();
         Self {
             loss: trial(link.loss.0, Purpose::Loss),
             jitter: (!link.jitter.is_zero() && link.jitter_span().is_none())
@@ -179,11 +194,15 @@ impl Rare {
     fn add(&mut self, ordinal: u64, impairments: &mut PacketImpairments) {
         let is_listed = self.list.pop_front_if(|next| *next == ordinal).is_some();
         let flag = |flag, hit| if hit { flag } else { 0 };
+        let hits = |trial: &mut Option<Trial>| trial.as_mut().is_some_and(Trial::hits);
         impairments.flags |= flag(LIST, is_listed)
             | flag(BURST, self.bursts.as_mut().is_some_and(Bursts::loses))
-            | flag(SKIPS, self.reordering.as_mut().is_some_and(Trial::hits))
-            | flag(TWICE, self.duplication.as_mut().is_some_and(Trial::hits))
-            | flag(CORRUPTED, self.corruption.as_mut().is_some_and(Trial::hits));
+            | flag(SKIPS, hits(&mut self.reordering))
+            | flag(TWICE, hits(&mut self.duplication))
+            | flag(CORRUPTED, hits(&mut self.corruption))
+            | flag(ECT_LOSS, hits(&mut self.ect_loss))
+            | flag(BLEACHED, hits(&mut self.bleaching))
+            | flag(REMARKED, hits(&mut self.remarking));
         if let Some(trial) = &mut self.corruption {
             self.flipped = trial.draws.next();
         }

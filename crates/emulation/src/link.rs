@@ -8,7 +8,9 @@ use crate::{
     bottleneck::Bottleneck,
     correlated_delay::CorrelatedDelay,
     discipline::{Discipline, Fates, Limit},
-    impairments::{CORRUPTED, ImpairmentRng, PacketImpairments, SKIPS, TWICE},
+    impairments::{
+        BLEACHED, CORRUPTED, ECT_LOSS, ImpairmentRng, PacketImpairments, REMARKED, SKIPS, TWICE,
+    },
     in_flight::{InFlight, InFlightPacket},
     outcome::{Counters, Discarded, Due, Offer},
     packet::{Ecn, Packet},
@@ -80,7 +82,11 @@ impl<P: Packet> EmulatedLink<P> {
             impairment_rng: ImpairmentRng::new(&settings.link, seed, 0, None),
             correlated_delay: None,
             bottleneck: settings.bottleneck.clone(),
-            queue: Discipline::new(settings.link.discipline, mtu_bytes, draws(seed, 0)),
+            queue: Discipline::new(
+                settings.link.discipline,
+                (mtu_bytes, settings.rate_bps),
+                draws(seed, 0),
+            ),
             wire: InFlight::new(settings.reorders()),
             wire_bytes: 0,
             latest_due: 0,
@@ -135,7 +141,12 @@ impl<P: Packet> EmulatedLink<P> {
         }
         // One that is lost takes its share of queue and rate all the same.
         let mut outcome = Offer::Carried;
-        if let Some(cause) = impairments.lost() {
+        let lost = impairments.lost().or_else(|| {
+            let asks = |packet: &P| packet.ecn() != Ecn::NotEct;
+            let is_lost = impairments.has(ECT_LOSS) && waiting.packet.as_ref().is_some_and(asks);
+            is_lost.then_some(PacketCounter::EctLoss)
+        });
+        if let Some(cause) = lost {
             if let Some(packet) = waiting.packet.take() {
                 outcome = self.dropped(packet, cause);
             }
@@ -333,12 +344,28 @@ impl<P: Packet> EmulatedLink<P> {
         if impairments.has(SKIPS) {
             packet.skips_delay();
         }
+        if impairments.has(BLEACHED | REMARKED) {
+            self.change_ecn(&mut packet, impairments);
+        }
         let at = self.due(sent, impairments);
         if impairments.has(TWICE) {
             self.counters.packets[PacketCounter::Duplicated] += 1;
             self.hold(at, ordinal, size, packet.duplicate());
         }
         self.hold(at, ordinal, size, packet);
+    }
+
+    /// Clears the ECN field of a packet, or changes it from ECT(0) to ECT(1).
+    #[cold]
+    fn change_ecn(&mut self, packet: &mut P, impairments: PacketImpairments) {
+        let (changed, counter) = match packet.ecn() {
+            Ecn::NotEct => return,
+            _ if impairments.has(BLEACHED) => (Ecn::NotEct, PacketCounter::Bleached),
+            Ecn::Ect0 => (Ecn::Ect1, PacketCounter::Remarked),
+            Ecn::Ect1 | Ecn::Ce => return,
+        };
+        packet.set_ecn(changed);
+        self.counters.packets[counter] += 1;
     }
 
     #[inline]
@@ -403,8 +430,8 @@ impl<P: Packet> EmulatedLink<P> {
         }
         let ordinal = self.counters.offered;
         let rng = draws(self.seed, ordinal);
-        self.queue
-            .change(settings.link.discipline, self.mtu_bytes, rng);
+        let served = (self.mtu_bytes, settings.rate_bps);
+        self.queue.change(settings.link.discipline, served, rng);
         self.settings = settings;
         if self.bottleneck.is_unlimited() {
             // Nothing is left that they could wait for.

@@ -15,6 +15,17 @@ pub enum Ecn {
 }
 
 impl Ecn {
+    /// Returns the two low bits of the traffic class.
+    #[must_use]
+    pub const fn bits(self) -> u8 {
+        match self {
+            Self::NotEct => 0b00,
+            Self::Ect0 => 0b10,
+            Self::Ect1 => 0b01,
+            Self::Ce => 0b11,
+        }
+    }
+
     /// Returns the codepoint of the two low bits of the traffic class.
     #[must_use]
     pub const fn of_bits(traffic_class: u8) -> Self {
@@ -52,8 +63,8 @@ pub trait Packet: Sized {
         Ecn::NotEct
     }
 
-    /// Sets the codepoint [`Ecn::Ce`].
-    fn mark(&mut self) {}
+    /// Sets the packet's ECN codepoint.
+    fn set_ecn(&mut self, _: Ecn) {}
 }
 
 impl Packet for Vec<u8> {

@@ -15,17 +15,18 @@ pub(crate) enum Purpose {
     Duplication = 4,
     Corruption = 5,
     Discipline = 6,
+    EctLoss = 7,
+    Bleaching = 8,
+    Remarking = 9,
 }
 
 impl Purpose {
     /// Returns the number of draws that one packet takes.
     const fn per_packet(self) -> u64 {
         match self {
-            Self::Loss | Self::Jitter | Self::Reordering | Self::Duplication | Self::Discipline => {
-                1
-            }
             // Loss and change of state; whether, and which bit.
             Self::Bursts | Self::Corruption => 2,
+            _ => 1,
         }
     }
 
@@ -97,7 +98,7 @@ pub(crate) fn up_to(draw: u64, highest: u64) -> u64 {
 mod tests {
     use super::*;
 
-    const ALL: [Purpose; 7] = [
+    const ALL: [Purpose; 10] = [
         Purpose::Loss,
         Purpose::Jitter,
         Purpose::Bursts,
@@ -105,6 +106,9 @@ mod tests {
         Purpose::Duplication,
         Purpose::Corruption,
         Purpose::Discipline,
+        Purpose::EctLoss,
+        Purpose::Bleaching,
+        Purpose::Remarking,
     ];
 
     #[test]

@@ -32,6 +32,9 @@ pub enum LinkError {
     /// A time is too long to count in nanoseconds.
     #[error("a time of `{0:?}` is too long to emulate")]
     Delay(Duration),
+    /// The discipline is one of the kernel's alone.
+    #[error("the emulator in user space has no discipline `{0}`")]
+    Discipline(&'static str),
     /// The times of a trace do not rise.
     #[error("the times of the trace `{0}` do not rise")]
     Trace(String),
@@ -51,6 +54,8 @@ pub(crate) struct Settings {
     /// where it changes in time and not from packet to packet.
     pub(crate) jitter_span: Option<u64>,
     pub(crate) queue_bytes: u64,
+    /// Rate at which the queue is served, of a trace its mean; 0 without a bottleneck.
+    pub(crate) rate_bps: u64,
 }
 
 impl Settings {
@@ -67,6 +72,9 @@ impl Settings {
 
     fn new(condition: &Condition, at: Duration, link: &Link) -> Result<Self, LinkError> {
         ratios(link)?;
+        if link.discipline.needs_kernel() {
+            return Err(LinkError::Discipline(link.discipline.name()));
+        }
         let mut untraced = link.clone();
         // It is long, and held in another form below.
         untraced.trace = None;
@@ -80,6 +88,7 @@ impl Settings {
             ),
             jitter_span: link.jitter_span().map(nanoseconds).transpose()?,
             queue_bytes: condition.queue_limit(link).0,
+            rate_bps: link.mean_rate().map_or(0, |rate| rate.0),
             link: untraced,
         })
     }
@@ -122,6 +131,9 @@ fn ratios(link: &Link) -> Result<(), LinkError> {
         ("reordering", link.reorder_ratio),
         ("duplication", link.duplicate_ratio),
         ("corruption", link.corrupt_ratio),
+        ("ECT loss", link.ect_loss_ratio),
+        ("ECN bleaching", link.ecn_bleach_ratio),
+        ("ECN re-marking", link.ecn_remark_ratio),
     ];
     let mut all = single.into_iter().chain(bursts);
     match all.find(|(_, ratio)| !(0.0..=1.0).contains(&ratio.0)) {

@@ -4,7 +4,9 @@ use regatta_emulation::{Ecn, Packet};
 
 use crate::{
     HEADER_BYTES,
-    capture::{AHEAD, CAPTURED, COPY, CORRUPTED, CaptureSender, MARKED, Verdict},
+    capture::{
+        AHEAD, BLEACHED, CAPTURED, COPY, CORRUPTED, CaptureSender, MARKED, REMARKED, Verdict,
+    },
     corruption, ip,
 };
 
@@ -65,9 +67,13 @@ impl Packet for Frame {
         ip::ecn(&self.bytes()[HEADER_BYTES..])
     }
 
-    fn mark(&mut self) {
+    fn set_ecn(&mut self, ecn: Ecn) {
         let length = usize::from(self.length);
-        ip::mark(&mut self.buffer[HEADER_BYTES..length]);
-        self.marks |= MARKED;
+        ip::set_ecn(&mut self.buffer[HEADER_BYTES..length], ecn);
+        self.marks |= match ecn {
+            Ecn::Ce => MARKED,
+            Ecn::NotEct => BLEACHED,
+            Ecn::Ect0 | Ecn::Ect1 => REMARKED,
+        };
     }
 }

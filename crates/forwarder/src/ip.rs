@@ -80,13 +80,14 @@ pub(crate) fn ecn(packet: &[u8]) -> Ecn {
     Ecn::of_bits(bits)
 }
 
-/// Sets the codepoint CE, and the header's checksum of IPv4 right.
-pub(crate) fn mark(packet: &mut [u8]) {
+/// Sets the ECN codepoint, and the header's checksum of IPv4 right.
+pub(crate) fn set_ecn(packet: &mut [u8], ecn: Ecn) {
+    let bits = ecn.bits();
     match packet {
-        [first, second, ..] if *first >> 4 == 6 => *second |= 0x30,
+        [first, second, ..] if *first >> 4 == 6 => *second = *second & !0x30 | bits << 4,
         [first, _, ..] if *first >> 4 == 4 && packet.len() >= 20 => {
             let before = u16::from_be_bytes([packet[0], packet[1]]);
-            packet[1] |= 0b11;
+            packet[1] = packet[1] & !0b11 | bits;
             let after = u16::from_be_bytes([packet[0], packet[1]]);
             let checksum = u16::from_be_bytes([packet[10], packet[11]]);
             packet[10..12].copy_from_slice(&updated(checksum, before, after).to_be_bytes());
@@ -151,8 +152,10 @@ mod tests {
             for mut packet in [v4(0xb8 | bits, 6, 0, [1, 2]), v6(0xb8 | bits, [1, 2])] {
                 assert_eq!(ecn(&packet), ecn_of);
                 let before = packet.clone();
-                mark(&mut packet);
-                assert_eq!(ecn(&packet), Ecn::Ce);
+                for changed in [Ecn::NotEct, Ecn::Ect1, Ecn::Ce] {
+                    set_ecn(&mut packet, changed);
+                    assert_eq!(ecn(&packet), changed);
+                }
                 let is_v4 = packet[0] >> 4 == 4;
                 if is_v4 {
                     assert_eq!(packet[1], 0xbb);
@@ -198,7 +201,7 @@ mod tests {
             vec![0; 40],
             vec![0x60; 39],
         ] {
-            mark(&mut bytes);
+            set_ecn(&mut bytes, Ecn::Ce);
             let _ = (ecn(&bytes), flow(&bytes));
         }
     }

@@ -33,8 +33,8 @@ pub use causes::causes;
 pub use competition::{Competition, CompetitionFlow};
 pub use condition::{
     Condition, DelayDistribution, DeliveryTrace, GilbertElliott, HOST_SETTINGS, HostSetting,
-    HostTuning, HostValue, Link, QueueDiscipline, RateOf, SHIPPED_TRACES, Setting, ShippedTrace,
-    Step, SysctlSetting, Tuning, differing_sysctls,
+    HostTuning, HostValue, Link, QueueDiscipline, RateOf, RedThresholds, SHIPPED_TRACES, Setting,
+    ShippedTrace, Step, SysctlSetting, Tuning, differing_sysctls,
 };
 pub use facts::{Facts, HostFacts};
 pub use host_sample::{HostSample, HostSamples};

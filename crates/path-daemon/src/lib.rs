@@ -24,7 +24,9 @@ use std::{
 };
 
 use check::{LossPosition, PauseWatch};
-pub use error::{DaemonError, InterfaceError, OTHER_ADDRESS, Refusal, USE_OTHER_EMULATOR};
+pub use error::{
+    DaemonError, InterfaceError, OTHER_ADDRESS, Refusal, USE_KERNEL, USE_OTHER_EMULATOR,
+};
 use messages::{
     Answer, DAEMON_PROTOCOL_VERSION, End, HelloReply, PathCounters, PathForm, Probe, Shaping,
     ToDaemon,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another binary.
-pub const DAEMON_PROTOCOL_VERSION: u32 = 12;
+pub const DAEMON_PROTOCOL_VERSION: u32 = 13;
 
 /// Requests of the controller, with the types of their results; `()` where none is named.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

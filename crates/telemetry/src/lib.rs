@@ -28,7 +28,7 @@ pub use facts::host_facts;
 pub use interface::{InterfaceCounters, InterfaceInfo, interface_of};
 pub use link_watch::LinkWatch;
 pub use process::cpu_time_step;
-pub use reading::{Gauges, Instruments, Reading, WindowDeltas};
+pub use reading::{EcnCounts, Gauges, Instruments, Reading, WindowDeltas};
 pub use sampler::Sampler;
 pub use series::{FlowSample, FlowSource};
 pub use tree::Subject;

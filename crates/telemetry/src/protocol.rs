@@ -8,7 +8,7 @@ const FILES: [&str; 4] = ["snmp", "netstat", "snmp6", "sctp/snmp"];
 /// Counter since the namespace began, under its name in samples of a host.
 struct Counter {
     name: &'static str,
-    /// Kernel counters that are added up. `PROTOCOL:NAME` is in `snmp`, with the protocol `TcpExt` in `netstat`. A name
+    /// Kernel counters that are added up. `PROTOCOL:NAME` is in `snmp`, with the protocols `TcpExt` and `IpExt` in `netstat`. A name
     /// alone is in `sctp/snmp` if it begins with `Sctp`, otherwise in `snmp6`, where it adds nothing without IPv6.
     sources: &'static [&'static str],
 }
@@ -26,6 +26,9 @@ const COUNTERS: &[Counter] = counters! {
     "ip.receive_discards" = "Ip:InDiscards" "Ip6InDiscards";
     "ip.send_discards" = "Ip:OutDiscards" "Ip6OutDiscards";
     "ip.reassembly_failures" = "Ip:ReasmFails" "Ip6ReasmFails";
+    "ip.received_ect0_packets" = "IpExt:InECT0Pkts" "Ip6InECT0Pkts";
+    "ip.received_ect1_packets" = "IpExt:InECT1Pkts" "Ip6InECT1Pkts";
+    "ip.received_ce_packets" = "IpExt:InCEPkts" "Ip6InCEPkts";
     "tcp.received_segments" = "Tcp:InSegs";
     "tcp.sent_segments" = "Tcp:OutSegs";
     "tcp.retransmitted_segments" = "Tcp:RetransSegs";
@@ -51,7 +54,7 @@ const COUNTERS: &[Counter] = counters! {
 /// Returns the position in [`FILES`] of the file with a counter of the kernel.
 fn file_of(source: &str) -> usize {
     match source.split_once(':') {
-        Some(("TcpExt", _)) => 1,
+        Some(("TcpExt" | "IpExt", _)) => 1,
         Some(_) => 0,
         None if source.starts_with("Sctp") => 3,
         None => 2,
@@ -119,17 +122,23 @@ impl ProtocolFiles {
         counters.filter_map(move |counter| Some((counter.name, counter.value(&texts)?)))
     }
 
-    /// Reads one counter.
-    pub(crate) fn value(&mut self, name: &str) -> Option<u64> {
-        let counter = COUNTERS.iter().find(|counter| counter.name == name)?;
+    /// Reads some counters, each file once.
+    pub(crate) fn values<const COUNT: usize>(
+        &mut self,
+        names: [&str; COUNT],
+    ) -> [Option<u64>; COUNT] {
+        let counters = names.map(|name| COUNTERS.iter().find(|counter| counter.name == name));
         let mut texts = [&[][..]; 4];
         for (position, file) in self.0.iter_mut().enumerate() {
-            let mut sources = counter.sources.iter();
+            let mut sources = counters
+                .iter()
+                .flatten()
+                .flat_map(|counter| counter.sources);
             if sources.any(|source| file_of(source) == position) {
                 texts[position] = text(file);
             }
         }
-        counter.value(&texts)
+        counters.map(|counter| counter?.value(&texts))
     }
 }
 
@@ -164,7 +173,7 @@ mod tests {
     fn a_full_receive_buffer_is_counted() {
         use std::net::UdpSocket;
         let mut files = ProtocolFiles::open();
-        let mut lost = || files.value("udp.receive_buffer_errors").unwrap();
+        let mut lost = || files.values(["udp.receive_buffer_errors"])[0].unwrap();
         let before = lost();
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -185,8 +194,9 @@ mod tests {
         Tcp: InSegs OutSegs RetransSegs InErrs OutRsts InCsumErrors\nTcp: 10 20 5 6 0 7\n\
         Udp: InDatagrams InErrors OutDatagrams RcvbufErrors SndbufErrors InCsumErrors\nUdp: 1 2 3 4 5 6\n";
     const NETSTAT: &[u8] =
-        b"TcpExt: SyncookiesSent TCPTimeouts TCPBacklogDrop TCPMemoryPressures\nTcpExt: 0 8 9 1\n";
-    const SNMP6: &[u8] = b"Ip6InReceives \t1000\nUdp6RcvbufErrors 40\n";
+        b"TcpExt: SyncookiesSent TCPTimeouts TCPBacklogDrop TCPMemoryPressures\nTcpExt: 0 8 9 1\n\
+        IpExt: InNoECTPkts InECT1Pkts InECT0Pkts InCEPkts\nIpExt: 11 12 13 14\n";
+    const SNMP6: &[u8] = b"Ip6InReceives \t1000\nUdp6RcvbufErrors 40\nIp6InCEPkts 100\n";
 
     fn values(texts: [&[u8]; 4]) -> Vec<(&'static str, u64)> {
         (COUNTERS.iter())
@@ -204,6 +214,9 @@ mod tests {
             ("tcp.retransmitted_segments", 5),
             ("tcp.retransmission_timeouts", 8),
             ("tcp.memory_pressures", 1),
+            ("ip.received_ect0_packets", 13),
+            ("ip.received_ect1_packets", 12),
+            ("ip.received_ce_packets", 114),
             ("udp.receive_buffer_errors", 44),
             ("udp.checksum_errors", 6),
         ] {

@@ -12,6 +12,33 @@ use crate::{
     tree::{Subject, Tree, TreeUse},
 };
 
+/// IP packets that a host has received, by their ECN field (RFC 3168).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct EcnCounts {
+    /// Packets with ECT(0).
+    pub ect0: u64,
+    /// Packets with ECT(1).
+    pub ect1: u64,
+    /// Marked packets: congestion experienced.
+    pub ce: u64,
+}
+
+impl EcnCounts {
+    /// Returns the packets whose senders react to marks.
+    #[must_use]
+    pub fn capable(&self) -> u64 {
+        self.ect0 + self.ect1 + self.ce
+    }
+
+    fn since(self, start: Self) -> Self {
+        Self {
+            ect0: self.ect0.saturating_sub(start.ect0),
+            ect1: self.ect1.saturating_sub(start.ect1),
+            ce: self.ce.saturating_sub(start.ce),
+        }
+    }
+}
+
 /// All counters at one moment. Those that the kernel does not provide are absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reading {
@@ -29,6 +56,8 @@ pub struct Reading {
     pub receive_buffer_errors: Option<u64>,
     /// Times that the kernel's memory for TCP ran short; read at edges only.
     pub tcp_memory_pressures: Option<u64>,
+    /// Packets received by their ECN field; read at edges only.
+    pub ecn: Option<EcnCounts>,
 }
 
 /// Source of readings: the real instruments, or a test's.
@@ -93,9 +122,24 @@ impl Instruments {
     /// Reads at the end of the window: the process's CPU first.
     pub fn read_end(&mut self) -> Reading {
         let reading = self.read();
+        let [receive_buffer_errors, tcp_memory_pressures, ect0, ect1, ce] = self.protocol.values([
+            "udp.receive_buffer_errors",
+            "tcp.memory_pressures",
+            "ip.received_ect0_packets",
+            "ip.received_ect1_packets",
+            "ip.received_ce_packets",
+        ]);
+        let ecn = || {
+            Some(EcnCounts {
+                ect0: ect0?,
+                ect1: ect1?,
+                ce: ce?,
+            })
+        };
         Reading {
-            receive_buffer_errors: self.protocol.value("udp.receive_buffer_errors"),
-            tcp_memory_pressures: self.protocol.value("tcp.memory_pressures"),
+            receive_buffer_errors,
+            tcp_memory_pressures,
+            ecn: ecn(),
             ..reading
         }
     }
@@ -147,6 +191,7 @@ impl Gauges for Instruments {
                 .and_then(|(name, file)| InterfaceCounters::parse(file.read().ok()?, name)),
             receive_buffer_errors: None,
             tcp_memory_pressures: None,
+            ecn: None,
         }
     }
 }
@@ -172,6 +217,8 @@ pub struct WindowDeltas {
     pub receive_buffer_errors: Option<u64>,
     /// Times that the kernel's memory for TCP ran short.
     pub tcp_memory_pressures: Option<u64>,
+    /// Packets received by their ECN field.
+    pub ecn: Option<EcnCounts>,
 }
 
 impl WindowDeltas {
@@ -205,6 +252,7 @@ impl WindowDeltas {
             interface: (end.interface.zip(start.interface)).map(|(end, start)| end.since(start)),
             receive_buffer_errors: counted(|it| it.receive_buffer_errors),
             tcp_memory_pressures: counted(|it| it.tcp_memory_pressures),
+            ecn: end.ecn.zip(start.ecn).map(|(end, start)| end.since(start)),
         }
     }
 }

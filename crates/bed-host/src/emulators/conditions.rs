@@ -14,7 +14,7 @@ pub(super) struct Case {
     pub(super) sending: Sending,
 }
 
-pub(super) fn ms(value: u64) -> Duration {
+pub(super) const fn ms(value: u64) -> Duration {
     Duration::from_millis(value)
 }
 

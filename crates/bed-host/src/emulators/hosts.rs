@@ -83,6 +83,22 @@ impl Flow {
     }
 }
 
+/// TCP flow that was sent beside others.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BulkFlow {
+    pub(super) goodput_bps: f64,
+    /// Mean smoothed round-trip time.
+    pub(super) round_trip_ns: f64,
+}
+
+/// Times of bulk flows: the beginning that is left out, their whole duration, and the time between their starts.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BulkTimes {
+    pub(super) beginning: Duration,
+    pub(super) lasts: Duration,
+    pub(super) apart: Duration,
+}
+
 /// Bed with its agents.
 pub(super) struct Hosts {
     bed: Bed,
@@ -158,6 +174,40 @@ impl Hosts {
             bytes.parse::<f64>()? * 8e9 / elapsed_ns.parse::<f64>()?,
             link.lost() as f64 / link.offered as f64,
         ))
+    }
+
+    /// Sends TCP flows with these congestion controls at the same time. Returns them, and the counters of the whole time.
+    pub(super) fn bulk(
+        &mut self,
+        condition: &Condition,
+        seed: u64,
+        controls: &[&str],
+        times: BulkTimes,
+    ) -> Outcome<(Vec<BulkFlow>, PathCounters)> {
+        self.bed.set_condition(condition, seed)?;
+        let [from, to] = [times.beginning, times.lasts].map(|time| time.as_secs_f64());
+        let names = controls.join(" ");
+        self.b.send(&format!("listen-flows {from} {to} {names}"))?;
+        let ports = self.b.receive("listening")?;
+        let flows = ports.split(' ').zip(controls);
+        let flows: Vec<String> = flows.map(|(port, name)| format!("{port}:{name}")).collect();
+        let (flows, apart) = (flows.join(" "), times.apart.as_millis());
+        let peer = self.bed.address(Host::Server);
+        self.a
+            .send(&format!("send-flows {peer} {from} {to} {apart} {flows}"))?;
+        let numbers = |text: String| -> Outcome<Vec<f64>> {
+            let numbers = text.split_whitespace().map(str::parse);
+            Ok(numbers.collect::<Result<_, _>>()?)
+        };
+        let round_trips = numbers(self.a.receive("sent")?)?;
+        let received = numbers(self.b.receive("received")?)?;
+        let measured = (times.lasts - times.beginning).as_secs_f64();
+        let flows = received.iter().zip(round_trips);
+        let flows = flows.map(|(bytes, round_trip_ns)| BulkFlow {
+            goodput_bps: 8.0 * bytes / measured,
+            round_trip_ns,
+        });
+        Ok((flows.collect(), self.bed.counters()?))
     }
 
     fn listen(&mut self, command: &str) -> Outcome<SocketAddr> {

@@ -1,17 +1,18 @@
 //! Comparison of both emulators with each other and with theory, in a guest.
 //!
-//! `emulators compare|theory [--real] [FILE]` starts a guest of virtual (or real) time that makes
+//! `emulators compare|queues|theory [--real] [FILE]` starts a guest of virtual (or real) time that makes
 //! the comparison, prints tables in Markdown, and puts them into FILE, between the lines
 //! `<!-- compare -->` and `<!-- end -->`. It fails if something differs by more than chance and
 //! the stated bounds explain.
 //!
-//! `emulators compare|theory --only CASE` in a guest runs one case there; `emulators cases
-//! compare|theory` lists their names.
+//! `emulators compare|queues|theory --only CASE` in a guest runs one case there; `emulators cases
+//! compare|queues|theory` lists their names.
 
 mod compare;
 mod conditions;
 mod hosts;
 mod lateness;
+mod queues;
 mod table;
 mod theory;
 
@@ -29,7 +30,7 @@ use table::Table;
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
 /// Longest time that the guest may take.
-const LONGEST: Duration = Duration::from_secs(900);
+const LONGEST: Duration = Duration::from_secs(3600);
 
 /// Environment variable that asks for the long form: `1`, as for the tests.
 const LONG_TESTS: &str = "REGATTA_LONG_TESTS";
@@ -103,8 +104,10 @@ fn run() -> Outcome<ExitCode> {
         arguments.remove(0);
     }
     let what = arguments.first().map(String::as_str);
-    let Some(what @ ("compare" | "theory")) = what else {
-        return Err("usage: emulators [cases] compare|theory [--real] [--only CASE | FILE]".into());
+    let Some(what @ ("compare" | "queues" | "theory")) = what else {
+        return Err(
+            "usage: emulators [cases] compare|queues|theory [--real] [--only CASE | FILE]".into(),
+        );
     };
     let only = match arguments.get(1..3) {
         Some([flag, case]) if flag == "--only" => Some(case.as_str()),
@@ -118,6 +121,7 @@ fn run() -> Outcome<ExitCode> {
         };
         let found = match what {
             "compare" => compare::run(&selection)?,
+            "queues" => queues::run(&selection)?,
             _ => theory::run(&selection)?,
         };
         if listing {

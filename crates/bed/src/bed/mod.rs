@@ -12,7 +12,7 @@ use regatta_model::{
     Text, reason,
 };
 use regatta_path_daemon::{
-    ADDRESSES, USE_OTHER_EMULATOR, check, fingerprint,
+    ADDRESSES, USE_KERNEL, USE_OTHER_EMULATOR, check, fingerprint,
     messages::{End, HostPlacement, PathCounters, PathForm, ToDaemon},
 };
 use regatta_process::{OnStop, StopRequest};
@@ -107,6 +107,13 @@ impl Bed {
             return Err(BedError::refused("stand in for another bed", reason, ""));
         }
         let mut path = path;
+        if let Some(condition) = conditions.iter().find(|it| it.needs_kernel()) {
+            match path.emulator {
+                Emulator::Auto => path.emulator = Emulator::Netem,
+                Emulator::Userspace => return Err(lacks_discipline(condition)),
+                Emulator::Netem | Emulator::None | Emulator::Loopback => {}
+            }
+        }
         if !path.emulator.is_absent()
             && let Err(refused) = netem_has(path, conditions, USE_OTHER_EMULATOR)
         {
@@ -472,6 +479,29 @@ impl TestBed for Bed {
         let condition = condition.clone();
         let request = ToDaemon::Check { condition };
         self.request_one(&request, "check its path", CHECK_TIMEOUT + takes)
+    }
+}
+
+/// Makes the error of a condition with a discipline that the user-space emulator lacks.
+fn lacks_discipline(condition: &Condition) -> BedError {
+    let names = condition.links().map(|link| link.discipline);
+    let name = names
+        .filter(|it| it.needs_kernel())
+        .map(|it| it.name())
+        .next();
+    let reasons = [
+        format!(
+            "condition `{}` is not supported by the user-space emulator",
+            condition.name
+        ),
+        format!(
+            "only the kernel has the discipline `{}`",
+            name.unwrap_or_default()
+        ),
+    ];
+    BedError::Refused {
+        what: "be made",
+        source: Problem::new(ProblemKind::Unsupported, reasons, USE_KERNEL),
     }
 }
 

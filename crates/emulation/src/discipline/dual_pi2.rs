@@ -35,6 +35,8 @@ const L4S_WEIGHT: i64 = 90;
 pub(crate) struct DualPi2<P> {
     max_packet: u64,
     target: u64,
+    /// Whether packets with ECT(0) are in the L4S queue, too: `any_ect` of Linux.
+    any_ect: bool,
     classic: Queue<P>,
     l4s: Queue<P>,
     /// Time of the next update; `None` before the first packet.
@@ -50,10 +52,11 @@ pub(crate) struct DualPi2<P> {
 }
 
 impl<P: Packet> DualPi2<P> {
-    pub(crate) fn new(max_packet: u64, target: Duration) -> Self {
+    pub(crate) fn new(max_packet: u64, target: Duration, any_ect: bool) -> Self {
         Self {
             max_packet,
             target: nanoseconds(target),
+            any_ect,
             classic: Queue::new(),
             l4s: Queue::new(),
             next_update: None,
@@ -65,14 +68,17 @@ impl<P: Packet> DualPi2<P> {
         }
     }
 
-    pub(crate) fn set_target(&mut self, target: Duration) {
+    /// Changes the settings for the packets from now on.
+    pub(crate) fn set(&mut self, target: Duration, any_ect: bool) {
         self.target = nanoseconds(target);
+        self.any_ect = any_ect;
     }
 
     pub(crate) fn push(&mut self, waiting: Waiting<P>) {
         self.catch_up(waiting.arrived);
         match waiting.ecn {
             Ecn::Ect1 | Ecn::Ce => self.l4s.push(waiting),
+            Ecn::Ect0 if self.any_ect => self.l4s.push(waiting),
             Ecn::NotEct | Ecn::Ect0 => self.classic.push(waiting),
         }
     }
@@ -203,7 +209,7 @@ mod tests {
     use crate::discipline::testing::{Counted, MS, waiting};
 
     fn dual() -> DualPi2<Vec<u8>> {
-        DualPi2::new(1500, Duration::from_millis(15))
+        DualPi2::new(1500, Duration::from_millis(15), false)
     }
 
     /// Source: RFC 9332, Appendix A.1: 0.16 · (0.03 − 0.015) + 3.2 · 0.03 = 0.0984, then 0.0024 more.
@@ -255,6 +261,21 @@ mod tests {
         let taken: Vec<_> = (0..1000).filter_map(|_| take()).collect();
         let classic = taken.iter().filter(|ecn| **ecn == Ecn::NotEct).count();
         assert!((99..=101).contains(&classic), "{classic}");
+    }
+
+    /// Source: RFC 9332 §2.5.1.1: ECT(1) and CE; of Linux's `any_ect` also ECT(0).
+    #[test]
+    fn packets_with_ect0_are_l4s_packets_if_that_is_asked_for() {
+        for any_ect in [false, true] {
+            let mut dual = dual();
+            dual.set(Duration::from_millis(15), any_ect);
+            for ecn in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
+                dual.push(waiting(0, 1500, 0, ecn));
+            }
+            let l4s = 2 + u64::from(any_ect);
+            let found = (dual.classic.packets(), dual.l4s.packets());
+            assert_eq!(found, (4 - l4s, l4s));
+        }
     }
 
     /// Linux marks each packet that has waited for 1 ms, unless it is the only one.

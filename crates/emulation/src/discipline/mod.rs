@@ -7,10 +7,11 @@ mod codel;
 mod dual_pi2;
 mod fq_codel;
 mod pie;
+mod red;
 
 use std::time::Duration;
 
-use regatta_model::{PacketCounter, PacketCounters, QueueDiscipline};
+use regatta_model::{PacketCounter, PacketCounters, QueueDiscipline, RedThresholds};
 
 use crate::{
     outcome::Discarded,
@@ -23,6 +24,7 @@ pub(crate) use codel::Times;
 use dual_pi2::DualPi2;
 use fq_codel::FqCodel;
 use pie::Pie;
+use red::Red;
 
 /// Returns a time in nanoseconds. A condition has none that does not fit.
 fn nanoseconds(time: Duration) -> u64 {
@@ -61,7 +63,7 @@ impl<P: Packet> Fates<'_, P> {
         if waiting.ecn != Ecn::Ce {
             waiting.ecn = Ecn::Ce;
             if let Some(packet) = &mut waiting.packet {
-                packet.mark();
+                packet.set_ecn(Ecn::Ce);
                 self.counters[PacketCounter::Marked] += 1;
             }
         }
@@ -77,18 +79,22 @@ pub(crate) enum Discipline<P> {
     Pie(Queue<P>, Box<Pie>),
     FqCodel(Box<FqCodel<P>>),
     DualPi2(Box<DualPi2<P>>),
+    Red(Queue<P>, Box<Red>),
 }
 
 impl<P: Packet> Discipline<P> {
-    /// Makes an empty queue, whose full packets have `max_packet` bytes; draws are those of `rng`.
+    /// Makes an empty queue, whose full packets have `max_packet` bytes, and which is served at `rate_bps`; draws are those
+    /// of `rng`. A discipline that only the kernel has is drop-tail: [`Settings`](crate::settings::Settings) has refused it.
     pub(crate) fn new(
         kind: QueueDiscipline,
-        max_packet: u64,
+        (max_packet, rate_bps): (u64, u64),
         rng: impl FnOnce() -> LinkRng,
     ) -> Self {
         let queue = Queue::new();
         match kind {
-            QueueDiscipline::DropTail => Self::DropTail(queue),
+            QueueDiscipline::DropTail
+            | QueueDiscipline::FqPie { .. }
+            | QueueDiscipline::Cake { .. } => Self::DropTail(queue),
             QueueDiscipline::Codel { target, interval } => {
                 Self::Codel(queue, Codel::new(max_packet, Times::of(target, interval)))
             }
@@ -99,8 +105,13 @@ impl<P: Packet> Discipline<P> {
                 let times = Times::of(target, interval);
                 Self::FqCodel(Box::new(FqCodel::new(max_packet, times)))
             }
-            QueueDiscipline::DualPi2 { target } => {
-                Self::DualPi2(Box::new(DualPi2::new(max_packet, target)))
+            QueueDiscipline::DualPi2 { target, any_ect } => {
+                Self::DualPi2(Box::new(DualPi2::new(max_packet, target, any_ect)))
+            }
+            QueueDiscipline::Red { target } => {
+                let thresholds = RedThresholds::of(target, rate_bps, max_packet);
+                let red = Red::new((max_packet, rate_bps), thresholds, rng());
+                Self::Red(queue, Box::new(red))
             }
         }
     }
@@ -109,7 +120,7 @@ impl<P: Packet> Discipline<P> {
     pub(crate) fn change(
         &mut self,
         kind: QueueDiscipline,
-        max_packet: u64,
+        served: (u64, u64),
         rng: impl FnOnce() -> LinkRng,
     ) {
         match (&mut *self, kind) {
@@ -121,9 +132,15 @@ impl<P: Packet> Discipline<P> {
             (Self::FqCodel(fq), QueueDiscipline::FqCodel { target, interval }) => {
                 fq.times = Times::of(target, interval);
             }
-            (Self::DualPi2(dual), QueueDiscipline::DualPi2 { target }) => dual.set_target(target),
+            (Self::DualPi2(dual), QueueDiscipline::DualPi2 { target, any_ect }) => {
+                dual.set(target, any_ect);
+            }
+            (Self::Red(_, red), QueueDiscipline::Red { target }) => {
+                let (max_packet, rate_bps) = served;
+                red.set(served, RedThresholds::of(target, rate_bps, max_packet));
+            }
             _ => {
-                let mut next = Self::new(kind, max_packet, rng);
+                let mut next = Self::new(kind, served, rng);
                 while let Some(waiting) = self.pop() {
                     next.push(waiting);
                 }
@@ -157,6 +174,7 @@ impl<P: Packet> Discipline<P> {
             }
             _ if !has_room => Some(PacketCounter::Queue),
             Self::Pie(queue, pie) => pie.admit(now, queue, waiting, fates),
+            Self::Red(queue, red) => red.admit(now, queue, waiting, fates),
             _ => None,
         }
     }
@@ -164,9 +182,10 @@ impl<P: Packet> Discipline<P> {
     /// Adds a packet that was admitted.
     pub(crate) fn push(&mut self, waiting: Waiting<P>) {
         match self {
-            Self::DropTail(queue) | Self::Codel(queue, _) | Self::Pie(queue, _) => {
-                queue.push(waiting)
-            }
+            Self::DropTail(queue)
+            | Self::Codel(queue, _)
+            | Self::Pie(queue, _)
+            | Self::Red(queue, _) => queue.push(waiting),
             Self::FqCodel(fq) => fq.push(waiting),
             Self::DualPi2(dual) => dual.push(waiting),
         }
@@ -183,13 +202,21 @@ impl<P: Packet> Discipline<P> {
             }
             Self::FqCodel(fq) => fq.take(now, fates),
             Self::DualPi2(dual) => dual.take(now, fates),
+            Self::Red(queue, red) => {
+                let taken = queue.pop();
+                red.taken(now, queue);
+                taken
+            }
         }
     }
 
     /// Returns the next packet, without the discipline's decisions.
     pub(crate) fn pop(&mut self) -> Option<Waiting<P>> {
         match self {
-            Self::DropTail(queue) | Self::Codel(queue, _) | Self::Pie(queue, _) => queue.pop(),
+            Self::DropTail(queue)
+            | Self::Codel(queue, _)
+            | Self::Pie(queue, _)
+            | Self::Red(queue, _) => queue.pop(),
             Self::FqCodel(fq) => fq.pop(),
             Self::DualPi2(dual) => dual.pop(),
         }
@@ -199,7 +226,10 @@ impl<P: Packet> Discipline<P> {
     #[inline]
     pub(crate) fn head(&self) -> Option<u64> {
         match self {
-            Self::DropTail(queue) | Self::Codel(queue, _) | Self::Pie(queue, _) => queue.head(),
+            Self::DropTail(queue)
+            | Self::Codel(queue, _)
+            | Self::Pie(queue, _)
+            | Self::Red(queue, _) => queue.head(),
             Self::FqCodel(fq) => fq.head(),
             Self::DualPi2(dual) => dual.head(),
         }
@@ -213,7 +243,10 @@ impl<P: Packet> Discipline<P> {
     #[inline]
     pub(crate) fn packets(&self) -> u64 {
         match self {
-            Self::DropTail(queue) | Self::Codel(queue, _) | Self::Pie(queue, _) => queue.packets(),
+            Self::DropTail(queue)
+            | Self::Codel(queue, _)
+            | Self::Pie(queue, _)
+            | Self::Red(queue, _) => queue.packets(),
             Self::FqCodel(fq) => fq.packets(),
             Self::DualPi2(dual) => dual.packets(),
         }
@@ -221,7 +254,10 @@ impl<P: Packet> Discipline<P> {
 
     pub(crate) fn bytes(&self) -> u64 {
         match self {
-            Self::DropTail(queue) | Self::Codel(queue, _) | Self::Pie(queue, _) => queue.bytes(),
+            Self::DropTail(queue)
+            | Self::Codel(queue, _)
+            | Self::Pie(queue, _)
+            | Self::Red(queue, _) => queue.bytes(),
             Self::FqCodel(fq) => fq.bytes(),
             Self::DualPi2(dual) => dual.bytes(),
         }
@@ -230,7 +266,10 @@ impl<P: Packet> Discipline<P> {
     /// Returns the number of waiting packets that are not lost on the wire.
     pub(crate) fn present(&self) -> u64 {
         match self {
-            Self::DropTail(queue) | Self::Codel(queue, _) | Self::Pie(queue, _) => queue.present(),
+            Self::DropTail(queue)
+            | Self::Codel(queue, _)
+            | Self::Pie(queue, _)
+            | Self::Red(queue, _) => queue.present(),
             Self::FqCodel(fq) => fq.present(),
             Self::DualPi2(dual) => dual.present(),
         }

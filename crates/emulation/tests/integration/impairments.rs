@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use regatta_emulation::{Direction, EmulatedLink, Offer};
+use regatta_emulation::{Direction, Ecn, EmulatedLink, Offer, Packet};
 use regatta_model::{
     BitRate, Condition, DelayDistribution, GilbertElliott, Link, PacketCounter, Ratio,
 };
@@ -252,5 +252,93 @@ fn every_distribution_reorders_only_if_allowed() {
             let arrived = pass(&mut emulated, 2000, 50_000);
             assert_eq!(arrived.is_sorted_by_key(|due| due.1), !jitter_reorders);
         }
+    }
+}
+
+/// Packet with an ECN codepoint.
+#[derive(Debug, Clone, PartialEq)]
+struct Marked(Ecn);
+
+impl Packet for Marked {
+    fn size(&self) -> usize {
+        100
+    }
+
+    fn duplicate(&self) -> Self {
+        self.clone()
+    }
+
+    fn flip_bit(&mut self, _: u64) {}
+
+    fn ecn(&self) -> Ecn {
+        self.0
+    }
+
+    fn set_ecn(&mut self, ecn: Ecn) {
+        self.0 = ecn;
+    }
+}
+
+/// Offers a thousand packets of each codepoint in turn. Returns the number of those that arrive with each, in the order
+/// Not-ECT, ECT(0), ECT(1), CE, and the counters of lost, cleared and re-marked packets.
+fn codepoints(change: fn(&mut Link)) -> ([usize; 4], [u64; 3]) {
+    const ALL: [Ecn; 4] = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce];
+    let mut link = Link::default();
+    change(&mut link);
+    let condition = Condition {
+        name: "c".into(),
+        forward: link.clone(),
+        reverse: link,
+        mtu_bytes: 1500,
+        schedule: Vec::new(),
+        tuning: regatta_model::HostTuning::default(),
+    };
+    let mut emulated = EmulatedLink::new(&condition, Direction::Forward, SEED).expect("a link");
+    for number in 0..4000_u64 {
+        emulated.offer(number, Marked(ALL[(number % 4) as usize]));
+    }
+    let arrived: Vec<Ecn> = std::iter::from_fn(|| emulated.poll(u64::MAX))
+        .map(|due| due.packet.0)
+        .collect();
+    let counters = emulated.counters().packets;
+    (
+        ALL.map(|ecn| arrived.iter().filter(|it| **it == ecn).count()),
+        [
+            PacketCounter::EctLoss,
+            PacketCounter::Bleached,
+            PacketCounter::Remarked,
+        ]
+        .map(|it| counters[it]),
+    )
+}
+
+#[test]
+fn ecn_fields_change_as_asked() {
+    let none = codepoints(|_| {});
+    assert_eq!(none, ([1000; 4], [0; 3]));
+    let bleached = codepoints(|link| link.ecn_bleach_ratio = Ratio(1.0));
+    assert_eq!(bleached, ([4000, 0, 0, 0], [0, 3000, 0]));
+    let remarked = codepoints(|link| link.ecn_remark_ratio = Ratio(1.0));
+    assert_eq!(remarked, ([1000, 0, 2000, 1000], [0, 0, 1000]));
+    let lost = codepoints(|link| link.ect_loss_ratio = Ratio(1.0));
+    assert_eq!(lost, ([1000, 0, 0, 0], [3000, 0, 0]));
+}
+
+/// Each is drawn by itself, and only for packets that it can hit.
+#[test]
+fn a_share_of_the_ecn_fields_changes() {
+    let ([.., ce], [lost, bleached, remarked]) = codepoints(|link| {
+        link.ect_loss_ratio = Ratio(0.2);
+        link.ecn_bleach_ratio = Ratio(0.5);
+        link.ecn_remark_ratio = Ratio(0.25);
+    });
+    for (count, n, p) in [
+        (lost, 3000.0, 0.2),
+        (bleached, 3000.0, 0.8 * 0.5),
+        (remarked, 1000.0, 0.8 * 0.5 * 0.25),
+        (ce as u64, 1000.0, 0.8 * 0.5),
+    ] {
+        let apart = (count as f64 - n * p).abs();
+        assert!(apart <= half_width(n, p), "{count} of {n} at {p}");
     }
 }

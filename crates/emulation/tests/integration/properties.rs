@@ -182,7 +182,15 @@ fn discipline(kind: usize, target: u64) -> QueueDiscipline {
         0 => QueueDiscipline::Codel { target, interval },
         1 => QueueDiscipline::Pie { target },
         2 => QueueDiscipline::FqCodel { target, interval },
-        3 => QueueDiscipline::DualPi2 { target },
+        3 => QueueDiscipline::DualPi2 {
+            target,
+            any_ect: false,
+        },
+        4 => QueueDiscipline::DualPi2 {
+            target,
+            any_ect: true,
+        },
+        5 => QueueDiscipline::Red { target },
         _ => QueueDiscipline::DropTail,
     }
 }
@@ -204,7 +212,7 @@ fn links() -> impl Strategy<Value = Link> {
     );
     let queue = (
         proptest::option::of(1..100u64),
-        0..8usize,
+        0..10usize,
         1..20_000_000u64,
         any::<bool>(),
     );
@@ -217,11 +225,21 @@ fn links() -> impl Strategy<Value = Link> {
         ],
         (proptest::option::of(bursts), lists),
         (ratio(), ratio(), ratio()),
+        (ratio(), ratio(), ratio()),
         capacity,
         queue,
     )
         .prop_map(
-            |(link, jitter_distribution, (loss_bursts, list), ratios, (burst, times), queue)| {
+            |(
+                link,
+                jitter_distribution,
+                (loss_bursts, list),
+                ratios,
+                ecn_ratios,
+                (burst, times),
+                queue,
+            )| {
+                let (ecn_bleach_ratio, ecn_remark_ratio, ect_loss_ratio) = ecn_ratios;
                 let (reorder_ratio, duplicate_ratio, corrupt_ratio) = ratios;
                 let (queue_packets, kind, target, ecn) = queue;
                 let trace = times.map(|mut times| {
@@ -243,6 +261,9 @@ fn links() -> impl Strategy<Value = Link> {
                     queue_packets,
                     discipline: discipline(kind, target),
                     ecn,
+                    ecn_bleach_ratio,
+                    ecn_remark_ratio,
+                    ect_loss_ratio,
                     trace,
                     ..link
                 }

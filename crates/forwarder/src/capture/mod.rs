@@ -24,7 +24,9 @@ use parking_lot::Mutex;
 use regatta_model::{Text, reason};
 use serde::{Deserialize, Serialize};
 
-pub(crate) use self::sequence::{AHEAD, CAPTURED, COPY, CORRUPTED, MARKED, Verdict};
+pub(crate) use self::sequence::{
+    AHEAD, BLEACHED, CAPTURED, COPY, CORRUPTED, MARKED, REMARKED, Verdict,
+};
 use self::sequence::{CapturedPacket, Event, Sequence};
 use crate::{
     ForwarderError, HEADER_BYTES,

@@ -30,6 +30,9 @@ pub(crate) const CORRUPTED: u16 = 1;
 pub(crate) const AHEAD: u16 = 2;
 /// Mark of a packet that the queue's discipline has marked: congestion experienced.
 pub(crate) const MARKED: u16 = 16;
+/// Marks of a packet whose ECN field the path has cleared, or changed to ECT(1).
+pub(crate) const BLEACHED: u16 = 32;
+pub(crate) const REMARKED: u16 = 64;
 /// Mark of a copy that the path made of another packet.
 pub(crate) const COPY: u16 = 4;
 /// Mark of a packet that is captured.
@@ -198,6 +201,12 @@ fn comment_text(verdict: Verdict, after_ns: u64, marks: u16) -> String {
     }
     if marks & MARKED != 0 {
         add(PacketCounter::Marked);
+    }
+    if marks & BLEACHED != 0 {
+        add(PacketCounter::Bleached);
+    }
+    if marks & REMARKED != 0 {
+        add(PacketCounter::Remarked);
     }
     if marks & AHEAD != 0 {
         add(PacketCounter::Reordered);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::named::named;
+use crate::named::{is_default, named};
 
 use super::trace::DeliveryTrace;
 use crate::{
@@ -111,6 +111,31 @@ pub enum QueueDiscipline {
         /// Delay of the queue of the others that it aims at.
         #[serde(rename = "target_ns", with = "nanos")]
         target: Duration,
+        /// Whether packets with ECT(0) are among those with ECT(1), as with `any_ect` of Linux.
+        #[serde(default, skip_serializing_if = "is_default")]
+        any_ect: bool,
+    },
+    /// Drops at random when packets arrive, with a probability that follows the average length of the queue: Random Early
+    /// Detection. Its thresholds follow from the rate: see [`RedThresholds`](super::RedThresholds).
+    Red {
+        /// Mean queueing delay that it aims at.
+        #[serde(rename = "target_ns", with = "nanos")]
+        target: Duration,
+    },
+    /// A queue for each flow, which take turns, each under PIE. Only the kernel has it.
+    FqPie {
+        /// Queueing delay that it aims at.
+        #[serde(rename = "target_ns", with = "nanos")]
+        target: Duration,
+    },
+    /// Common Applications Kept Enhanced: flows of each host take turns, under CoDel and BLUE. Only the kernel has it.
+    Cake {
+        /// Acceptable standing queueing delay.
+        #[serde(rename = "target_ns", with = "nanos")]
+        target: Duration,
+        /// Time within which the delay must fall below the target.
+        #[serde(rename = "interval_ns", with = "nanos")]
+        interval: Duration,
     },
 }
 
@@ -124,7 +149,22 @@ impl QueueDiscipline {
             Self::Pie { .. } => "pie",
             Self::FqCodel { .. } => "fq-codel",
             Self::DualPi2 { .. } => "dualpi2",
+            Self::Red { .. } => "red",
+            Self::FqPie { .. } => "fq-pie",
+            Self::Cake { .. } => "cake",
         }
+    }
+
+    /// Whether only the kernel has it, and not Regatta's own emulator.
+    #[must_use]
+    pub const fn needs_kernel(self) -> bool {
+        matches!(self, Self::FqPie { .. } | Self::Cake { .. })
+    }
+
+    /// Whether it marks packets in any case, whatever [`Link::ecn`] says.
+    #[must_use]
+    pub const fn always_marks(self) -> bool {
+        matches!(self, Self::DualPi2 { .. } | Self::Cake { .. })
     }
 
     /// Returns the queueing delay that it aims at; `None` if it has none.
@@ -146,15 +186,24 @@ impl QueueDiscipline {
             Self::Codel { target, .. }
             | Self::Pie { target }
             | Self::FqCodel { target, .. }
-            | Self::DualPi2 { target } => Some(target),
+            | Self::DualPi2 { target, .. }
+            | Self::Red { target }
+            | Self::FqPie { target }
+            | Self::Cake { target, .. } => Some(target),
         }
     }
 
     /// Returns the place of [`Self::interval`].
     pub const fn interval_mut(&mut self) -> Option<&mut Duration> {
         match self {
-            Self::DropTail | Self::Pie { .. } | Self::DualPi2 { .. } => None,
-            Self::Codel { interval, .. } | Self::FqCodel { interval, .. } => Some(interval),
+            Self::DropTail
+            | Self::Pie { .. }
+            | Self::DualPi2 { .. }
+            | Self::Red { .. }
+            | Self::FqPie { .. } => None,
+            Self::Codel { interval, .. }
+            | Self::FqCodel { interval, .. }
+            | Self::Cake { interval, .. } => Some(interval),
         }
     }
 }
@@ -263,6 +312,15 @@ pub struct Link {
     /// Whether the discipline marks packets that can be marked (RFC 3168), instead of dropping them.
     #[serde(default)]
     pub ecn: bool,
+    /// Probability with which the ECN field of a packet is cleared on the wire.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ecn_bleach_ratio: Ratio,
+    /// Probability with which a packet with ECT(0) has ECT(1) after the wire.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ecn_remark_ratio: Ratio,
+    /// Probability with which a packet whose sender asks for ECN (ECT or CE) is lost.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ect_loss_ratio: Ratio,
     /// Delivery opportunities of the bottleneck, instead of a rate.
     #[serde(default)]
     pub trace: Option<DeliveryTrace>,
@@ -284,6 +342,9 @@ impl Link {
             PacketCounter::Corrupted => self.corrupt_ratio.0 > 0.0,
             PacketCounter::Duplicated => self.duplicate_ratio.0 > 0.0,
             PacketCounter::Reordered => self.reorder_ratio.0 > 0.0,
+            PacketCounter::EctLoss => self.ect_loss_ratio.0 > 0.0,
+            PacketCounter::Bleached => self.ecn_bleach_ratio.0 > 0.0,
+            PacketCounter::Remarked => self.ecn_remark_ratio.0 > 0.0,
         }
     }
 
@@ -353,6 +414,7 @@ impl Link {
             && never(self.reorder_ratio)
             && never(self.duplicate_ratio)
             && never(self.corrupt_ratio)
+            && never(self.ect_loss_ratio)
             && self.jitter.is_zero()
             && self.loss_bursts.is_none()
             && self.loss_list.is_empty()

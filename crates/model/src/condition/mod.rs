@@ -2,6 +2,7 @@
 
 mod capacity;
 mod link;
+mod red;
 mod shipped_traces;
 mod trace;
 mod tuning;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use link::{DelayDistribution, GilbertElliott, Link, QueueDiscipline, RateOf};
+pub use red::RedThresholds;
 pub use shipped_traces::{SHIPPED_TRACES, ShippedTrace};
 pub use trace::DeliveryTrace;
 pub use tuning::{
@@ -168,6 +170,12 @@ impl Condition {
     #[must_use]
     pub fn follows_a_clock(&self) -> bool {
         !self.schedule.is_empty() || self.links().any(|link| link.trace.is_some())
+    }
+
+    /// Whether a link has a discipline that only the kernel has.
+    #[must_use]
+    pub fn needs_kernel(&self) -> bool {
+        self.links().any(|link| link.discipline.needs_kernel())
     }
 
     /// Whether packets always leave in the order in which they arrived.

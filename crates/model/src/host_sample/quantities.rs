@@ -126,6 +126,9 @@ pub const QUANTITIES: &[HostQuantity] = quantities! {
         "received packets dropped though they were sound, such as for lack of memory";
     Ip "send_discards" [Count, Count] "packets to send that were dropped, such as for lack of memory";
     Ip "reassembly_failures" [Count, Count] "packets that could not be put together from their fragments";
+    Ip "received_ect0_packets" [Count, Count] "packets received with ECT(0)";
+    Ip "received_ect1_packets" [Count, Count] "packets received with ECT(1)";
+    Ip "received_ce_packets" [Count, Count] "packets received with a mark (congestion experienced)";
     Tcp "received_segments" [Count, Count] "segments received";
     Tcp "sent_segments" [Count, Count] "segments sent, those sent again left out";
     Tcp "retransmitted_segments" [Count, Count] "segments sent again";

@@ -48,6 +48,10 @@ super::metrics! {
         "Receive and transmit drops on both hosts' interfaces, each in its end's window (see `packets_sent`, `packets_received`).";
     INTERFACE_COLLISIONS = "interface_collisions" [Count, Lower, Sum] "interface collisions":
         "Collisions on both hosts' interfaces, each in its end's window (see `packets_sent`, `packets_received`).";
+    RECEIVED_ECT_PACKETS = "received_ect_packets" [Count, Neither, Receiver] "packets with ECT":
+        "IP packets with ECT(0), ECT(1) or CE in their ECN field (RFC 3168) that arrived at the receiving host in the receiver's window (see `packets_received`): those whose sender asks for marks instead of drops. The kernel counts those of all sockets of the network namespace, on a network as it is those of other programs too.";
+    RECEIVED_CE_PACKETS = "received_ce_packets" [Count, Neither, Receiver] "marked packets":
+        "Of `received_ect_packets`, those with a mark of the path (CE): congestion experienced.";
     RECEIVE_BUFFER_ERRORS = "receive_buffer_errors" [Count, Lower, Receiver] "receive buffer errors"
         {20: Loss(5)}:
         "UDP datagrams that the receiving host dropped because the socket's buffer was full (RcvbufErrors), in the receiver's window (see `packets_received`); not loss on the path. The kernel counts those of all sockets of the network namespace, on a network as it is those of other programs too. Absent for TCP and SCTP of the kernel.";

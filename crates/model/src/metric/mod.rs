@@ -326,6 +326,7 @@ mod tests {
             "interface_drops",
             "interface_collisions",
             "receive_buffer_errors",
+            "received_ect_packets",
         ] {
             let definition = find(name).expect("a metric").definition;
             let is_named = definition.contains("window") || definition.contains("`packets_sent`");

@@ -113,6 +113,10 @@ packet_counters! {
     List = "list_drops" [Lost] "lost by list", "lost by list"
         ("path drops", ": list")
         => "that the path lost because the condition names them", "; of conditions that do";
+    /// Lost because its sender asks for ECN, on a path that such packets do not pass.
+    EctLoss = "ect_drops" [Lost] "lost for their ECN field", "lost for its ECN field"
+        ("path drops", ": ECN field")
+        => "that the path lost because their senders ask for ECN", "; of conditions with `ect_loss`";
     /// Dropped because the bottleneck's queue had no room.
     Queue = "queue_drops" [Dropped] "dropped by the full queue", "dropped: the queue was full"
         ("path drops", ": queue full")
@@ -127,6 +131,15 @@ packet_counters! {
     Marked = "ecn_marks" [Carried] "marked by the queue's discipline", "marked: congestion experienced"
         ("ECN marks on the path", "")
         => "that the queue's discipline marked (RFC 3168) and did not drop", "; of conditions with `ecn`";
+    /// Carried with a cleared ECN field.
+    Bleached = "ecn_bleached" [Carried] "with a cleared ECN field", "its ECN field was cleared by the path; here it is as it was sent"
+        ("ECN fields cleared on the path", "")
+        => "whose ECN field the path cleared", "; of conditions with `ecn_bleach`";
+    /// Carried with ECT(1) instead of ECT(0).
+    Remarked = "ecn_remarked" [Carried] "re-marked from ECT(0) to ECT(1)",
+        "re-marked from ECT(0) to ECT(1) by the path; here it is as it was sent"
+        ("ECN fields changed on the path", "")
+        => "that the path changed from ECT(0) to ECT(1)", "; of conditions with `ecn_remark`";
     /// Dropped because they are larger than the path's largest packet.
     Mtu = "mtu_drops" [Dropped] "larger than the path's largest", "dropped: larger than the path's largest packet";
     /// Never reached the path or its other end: the sending host's device was full because the emulator did not keep up, or

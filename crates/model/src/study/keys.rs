@@ -22,8 +22,9 @@ use crate::{
     warning::{Phrase, phrase},
 };
 
-/// Disciplines with the times that they have where a study names none: RFC 8289 §4.3, RFC 8033 §4.1, RFC 9332 §A.1 (Linux).
-const DISCIPLINES: [(&str, QueueDiscipline); 5] = {
+/// Disciplines with the times that they have where a study names none: RFC 8289 §4.3, RFC 8033 §4.1, RFC 9332 §A.1 (Linux),
+/// 5 ms in Adaptive RED §5; CAKE as in Linux.
+const DISCIPLINES: [(&str, QueueDiscipline); 8] = {
     const LONG: Duration = Duration::from_millis(15);
     const SHORT: Duration = Duration::from_millis(5);
     const INTERVAL: Duration = Duration::from_millis(100);
@@ -44,7 +45,22 @@ const DISCIPLINES: [(&str, QueueDiscipline); 5] = {
                 interval: INTERVAL,
             },
         ),
-        ("dualpi2", QueueDiscipline::DualPi2 { target: LONG }),
+        (
+            "dualpi2",
+            QueueDiscipline::DualPi2 {
+                target: LONG,
+                any_ect: false,
+            },
+        ),
+        ("red", QueueDiscipline::Red { target: SHORT }),
+        ("fq-pie", QueueDiscipline::FqPie { target: LONG }),
+        (
+            "cake",
+            QueueDiscipline::Cake {
+                target: SHORT,
+                interval: INTERVAL,
+            },
+        ),
     ]
 };
 
@@ -273,13 +289,13 @@ pub const PATH_KEYS: &[PathKey] = &[
                 "a queue in packets, but nothing that packets wait for: the link has no rate",
                 ["add ", text_setting("rate", "100Mbit/s")];
         }),
-    PathKey::new("discipline", KeyKind::Enum("NAME", &["drop-tail", "codel", "pie", "fq-codel", "dualpi2"]))
-        .help("Queue discipline: `drop-tail`, or active queue management: `codel`, `pie`, `fq-codel`, `dualpi2` [default: drop-tail]")
-        .doc("discipline of the queue: see [Queues and ECN](#queues-and-ecn). `drop-tail` drops a packet that finds the queue full; `codel`, `pie`, `fq-codel` and `dualpi2` drop or mark others as well, so that the queue stays short | `drop-tail`")
+    PathKey::new("discipline", KeyKind::Enum("NAME", &["drop-tail", "codel", "pie", "fq-codel", "dualpi2", "red", "fq-pie", "cake"]))
+        .help("Queue discipline: `drop-tail`, or active queue management: `codel`, `pie`, `fq-codel`, `dualpi2`, `red`, `fq-pie`, `cake` [default: drop-tail]")
+        .doc("discipline of the queue: see [Queues and ECN](#queues-and-ecn). `drop-tail` drops a packet that finds the queue full; the others drop or mark packets before that, so that the queue stays short | `drop-tail`")
         .in_name(17, "{}")
         .read(|s, d, key| {
             let taken = s.choice_of(key, &DISCIPLINES)?;
-            if matches!(&taken, Some((QueueDiscipline::DualPi2 { .. }, _))) {
+            if matches!(&taken, Some((discipline, _)) if discipline.always_marks()) {
                 d.link.ecn = true;
             }
             Ok(set(taken, &mut d.link.discipline))
@@ -293,7 +309,13 @@ pub const PATH_KEYS: &[PathKey] = &[
                 Some(phrase::fq_codel(target, interval))
             }
             QueueDiscipline::Pie { target } => Some(phrase::pie(target)),
-            QueueDiscipline::DualPi2 { target } => Some(phrase::dualpi2(target)),
+            QueueDiscipline::DualPi2 { target, any_ect } => Some(match any_ect {
+                false => phrase::dualpi2(target),
+                true => phrase::dualpi2_any_ect(target),
+            }),
+            QueueDiscipline::Red { target } => Some(phrase::red(target)),
+            QueueDiscipline::FqPie { target } => Some(phrase::fq_pie(target)),
+            QueueDiscipline::Cake { target, interval } => Some(phrase::cake(target, interval)),
         })
         .fault(|link, _| faults! {
             link.discipline != QueueDiscipline::DropTail && !link.has_bottleneck() =>
@@ -301,8 +323,8 @@ pub const PATH_KEYS: &[PathKey] = &[
                 ["add ", text_setting("rate", "100Mbit/s")];
         }),
     PathKey::new("aqm_target", KeyKind::Time)
-        .help("Queueing delay that the discipline aims at [default: 5ms of codel and fq-codel, 15ms of pie and dualpi2]")
-        .doc("queueing delay that the discipline aims at | 5 ms of `codel` and `fq-codel`, 15 ms of `pie` and `dualpi2`")
+        .help("Queueing delay that the discipline aims at [default: 5ms of codel, fq-codel, red and cake, 15ms of pie, fq-pie and dualpi2]")
+        .doc("queueing delay that the discipline aims at | 5 ms of `codel`, `fq-codel`, `red` and `cake`, 15 ms of `pie`, `fq-pie` and `dualpi2`")
         .in_name(18, "target {}")
         .read(|s, d, key| read_aqm(s, d, key, "5ms"))
         .fault(|link, _| {
@@ -318,13 +340,18 @@ pub const PATH_KEYS: &[PathKey] = &[
             }
         }),
     PathKey::new("aqm_interval", KeyKind::Time)
-        .help("Interval of codel and fq-codel, within which the delay must fall below the target [default: 100ms]")
-        .doc("interval of `codel` and `fq-codel`, within which the delay must fall below the target | 100 ms")
+        .help("Interval of codel, fq-codel and cake, within which the delay must fall below the target [default: 100ms]")
+        .doc("interval of `codel`, `fq-codel` and `cake`, within which the delay must fall below the target | 100 ms")
         .in_name(19, "interval {}")
         .read(|s, d, key| read_aqm(s, d, key, "100ms")),
+    PathKey::new("any_ect", KeyKind::Flag)
+        .help("Let dualpi2 put packets with ECT(0) among those of L4S, too, as those of DCTCP")
+        .doc("whether `dualpi2` puts packets with ECT(0) into the queue of L4S, too, as Linux does with `any_ect`: for DCTCP, which sends ECT(0) | `false`")
+        .in_name(29, "any ECT")
+        .read(read_any_ect),
     PathKey::new("ecn", KeyKind::Flag)
         .help("Let the queue's discipline mark packets that can be marked (ECN), instead of dropping them")
-        .doc("whether the discipline marks packets whose sender reacts to marks (RFC 3168), instead of dropping them. Whether a transport does is its own option | `false`; `dualpi2` always does")
+        .doc("whether the discipline marks packets whose sender reacts to marks (RFC 3168), instead of dropping them. Whether a transport does is its own option | `false`; `dualpi2` and `cake` always do")
         .in_name(28, "ECN")
         .read(|s, d, key| Ok(set(s.flag(key)?, &mut d.link.ecn)))
         .describe(|link| link.ecn.then(phrase::ecn_marks))
@@ -332,10 +359,31 @@ pub const PATH_KEYS: &[PathKey] = &[
             link.ecn && link.discipline == QueueDiscipline::DropTail =>
                 "a queue under drop-tail marks no packet",
                 ["add ", text_setting("discipline", "codel")];
-            !link.ecn && matches!(link.discipline, QueueDiscipline::DualPi2 { .. }) =>
-                "DualPI2 without marks",
+            !link.ecn && link.discipline.always_marks() =>
+                "this discipline marks packets in any case",
                 ["leave out ", name_of("ecn")];
         }),
+    PathKey::new("ecn_bleach", KeyKind::Ratio)
+        .help("Packets whose ECN field the path clears, each way")
+        .doc("probability with which the path clears the ECN field of a packet, and a mark with it, as some routers do | 0")
+        .in_name(30, "{} bleached")
+        .read(|s, d, key| Ok(set(s.parsed(key, "100%")?, &mut d.link.ecn_bleach_ratio)))
+        .describe(|link| share(link.ecn_bleach_ratio, phrase::ecn_bleached))
+        .fault(|link, _| no_share(link.ecn_bleach_ratio)),
+    PathKey::new("ecn_remark", KeyKind::Ratio)
+        .help("Packets with ECT(0) to which the path gives ECT(1), each way")
+        .doc("probability with which the path changes ECT(0) of a packet to ECT(1), as some routers do | 0")
+        .in_name(31, "{} re-marked")
+        .read(|s, d, key| Ok(set(s.parsed(key, "100%")?, &mut d.link.ecn_remark_ratio)))
+        .describe(|link| share(link.ecn_remark_ratio, phrase::ecn_remarked))
+        .fault(|link, _| no_share(link.ecn_remark_ratio)),
+    PathKey::new("ect_loss", KeyKind::Ratio)
+        .help("Packets lost because their senders ask for ECN, each way")
+        .doc("probability with which a packet whose sender asks for ECN (ECT or CE) is lost, beside `loss` | 0")
+        .in_name(32, "{} loss of ECT")
+        .read(|s, d, key| Ok(set(s.parsed(key, "100%")?, &mut d.link.ect_loss_ratio)))
+        .describe(|link| share(link.ect_loss_ratio, phrase::ect_lost))
+        .fault(|link, _| no_share(link.ect_loss_ratio)),
     PathKey::new("mtu", KeyKind::PacketSize)
         .help("Largest IP packet [default without a STUDY: 1500B]")
         .doc("largest IP packet, both ways; the hosts' interfaces refuse larger ones, as Ethernet does | 1500, of the loopback 65536")
@@ -492,6 +540,23 @@ fn read_aqm(
             span,
             message!([name_of(key), ", but the queue's discipline has none"]),
             message!(["add ", text_setting("discipline", "codel")]),
+        )),
+    }
+}
+
+/// Reads `any_ect`, a setting of DualPI2.
+fn read_any_ect(
+    section: &mut Section<'_>,
+    draft: &mut Draft,
+    key: &'static str,
+) -> Result<Option<Range<usize>>> {
+    match (section.flag(key)?, &mut draft.link.discipline) {
+        (taken, QueueDiscipline::DualPi2 { any_ect, .. }) => Ok(set(taken, any_ect)),
+        (None, _) => Ok(None),
+        (Some((_, span)), _) => Err(section.error(
+            span,
+            message!([name_of(key), ", but the queue's discipline is not DualPI2"]),
+            message!(["add ", text_setting("discipline", "dualpi2")]),
         )),
     }
 }

@@ -52,7 +52,14 @@ phrases! {
     fq_codel(target: Duration, interval: Duration) = "FQ-CoDel with target {target} and interval {interval}";
     pie(target: Duration) = "PIE with target {target}";
     dualpi2(target: Duration) = "DualPI2 with target {target}";
+    dualpi2_any_ect(target: Duration) = "DualPI2 with target {target}, of L4S any ECT";
+    red(target: Duration) = "RED with target {target}";
+    fq_pie(target: Duration) = "FQ-PIE with target {target}";
+    cake(target: Duration, interval: Duration) = "CAKE with target {target} and interval {interval}";
     ecn_marks() = "ECN marks";
+    ecn_bleached(part: Ratio) = "{part} with a cleared ECN field";
+    ecn_remarked(part: Ratio) = "{part} re-marked from ECT(0) to ECT(1)";
+    ect_lost(part: Ratio) = "{part} loss of packets with ECT";
 
     deviation(quantity: &str, achieved: Argument, asked: Argument) = "`{quantity}` was {achieved} instead of {asked}";
 

@@ -216,8 +216,8 @@ fn impossible_bottlenecks_are_refused_at_their_span() {
             "^^^^^^^",
         ),
         (
-            "discipline = \"red\"",
-            "`red` is not a value of `discipline`",
+            "discipline = \"green\"",
+            "`green` is not a value of `discipline`",
             "^^^^^",
         ),
         (
@@ -271,6 +271,55 @@ fn impossible_bottlenecks_are_refused_at_their_span() {
             "rate = \"1Mbit/s\"\ndiscipline = \"codel\"\naqm_target = \"200ms\"",
             "the target of the queue's discipline is not between",
             "^^^^^^^",
+        ),
+    ] {
+        assert_refused(keys, expected, span);
+    }
+}
+
+#[test]
+fn disciplines_and_changes_of_the_ecn_field_are_read() {
+    let link = |keys: &str| {
+        let condition = read(&format!("rate = \"10Mbit/s\"\n{keys}"));
+        condition.expect("a sound condition").forward
+    };
+    let found = link("discipline = \"dualpi2\"\nany_ect = true");
+    let expected = QueueDiscipline::DualPi2 {
+        target: ms(15),
+        any_ect: true,
+    };
+    assert_eq!((found.discipline, found.ecn), (expected, true));
+    let found = link("discipline = \"red\"\naqm_target = \"8ms\"");
+    let expected = QueueDiscipline::Red { target: ms(8) };
+    assert_eq!((found.discipline, found.ecn), (expected, false));
+    let found = link("discipline = \"cake\"\naqm_interval = \"30ms\"");
+    let expected = QueueDiscipline::Cake {
+        target: ms(5),
+        interval: ms(30),
+    };
+    assert_eq!((found.discipline, found.ecn), (expected, true));
+    let found = link("ecn_bleach = \"100%\"\necn_remark = \"5%\"\nect_loss = \"1%\"");
+    let ratios = [
+        found.ecn_bleach_ratio,
+        found.ecn_remark_ratio,
+        found.ect_loss_ratio,
+    ];
+    assert_eq!(ratios, [Ratio(1.0), Ratio(0.05), Ratio(0.01)]);
+    for (keys, expected, span) in [
+        (
+            "rate = \"1Mbit/s\"\ndiscipline = \"codel\"\nany_ect = true",
+            "the queue's discipline is not DualPI2",
+            "^^^^",
+        ),
+        (
+            "rate = \"1Mbit/s\"\ndiscipline = \"cake\"\necn = false",
+            "marks packets in any case",
+            "^^^^^",
+        ),
+        (
+            "ect_loss = \"101%\"",
+            "is not between 0 % and 100 %",
+            "^^^^^^",
         ),
     ] {
         assert_refused(keys, expected, span);

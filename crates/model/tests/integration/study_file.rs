@@ -218,7 +218,7 @@ error: unknown key `los` in [[condition]]
 hint: did you mean `loss`? [[condition]] knows `name`, `mtu`, `tuning`, `cpus`, `rtt`, `rtt_jitter`, `delay`, \
 `jitter`, `jitter_distribution`, `jitter_reorders`, `jitter_correlation`, `loss`, `loss_bursts`, `loss_list`, `reorder`, \
 `duplicate`, `corrupt`, `rate`, `trace`, `rate_of`, `burst`, `queue`, `discipline`, `aqm_target`, \
-`aqm_interval`, `ecn`, `forward`, `reverse`, `steps`, `step`"
+`aqm_interval`, `any_ect`, `ecn`, `ecn_bleach`, `ecn_remark`, `ect_loss`, `forward`, `reverse`, `steps`, `step`"
     );
 }
 

@@ -102,6 +102,10 @@ pub const OTHER_ADDRESS: &str =
 pub const USE_OTHER_EMULATOR: &str =
     "leave it to Regatta's own emulator with `emulator = \"userspace\"`, `--emulator userspace`";
 
+/// Hint for a condition that only the kernel's disciplines can emulate.
+pub const USE_KERNEL: &str =
+    "leave it to the kernel with `emulator = \"netem\"`, `--emulator netem`";
+
 impl DaemonError {
     /// Makes the error of an interface of a host that is not shaped.
     pub(super) fn interface(name: &str, source: InterfaceError) -> Self {
@@ -151,6 +155,7 @@ impl DaemonError {
             Self::Forwarder(ForwarderError::Link { source, .. }) => match source {
                 LinkError::NoRate => "leave the rate out for an unlimited link".into(),
                 LinkError::Ratio { .. } => "write a ratio from `0%` to `100%`".into(),
+                LinkError::Discipline(_) => USE_KERNEL.into(),
                 LinkError::Trace(_) => "name a trace as `mm-link` takes it".into(),
                 LinkError::Delay(_) => "ask for a shorter delay".into(),
             },

@@ -21,12 +21,17 @@ pub enum Refusal {
     Jitter,
     #[error("a queue of more than 4 GiB is more than the kernel counts")]
     Queue,
-    #[error("of the disciplines, this bed's kernel queues have drop-tail and CoDel, and not `{0}`")]
+    #[error("the kernel has no discipline `{0}`")]
     Discipline(&'static str),
-    #[error("the queueing disciplines of this bed mark no packets (`ecn`)")]
-    Ecn,
-    #[error("CoDel needs a link rate: without one no queue builds up")]
-    CodelWithoutRate,
+    #[error(
+        "not every kernel has the discipline `{0}`, or marks (`ecn`): Regatta's own emulator has them unless \
+         `emulator = \"netem\"` asks for the kernel's"
+    )]
+    NotEverywhere(&'static str),
+    #[error("netem changes no ECN field (`ecn_bleach`, `ecn_remark`, `ect_loss`)")]
+    EcnField,
+    #[error("a queue's discipline needs a link rate: without one no queue builds up")]
+    DisciplineWithoutRate,
     #[error("a burst needs a link rate")]
     BurstWithoutRate,
     #[error("netem at the ends has {0}; it needs a discipline before netem, between the hosts")]

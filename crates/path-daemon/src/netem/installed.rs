@@ -7,7 +7,7 @@ use regatta_model::{LossBy, Offloads, PacketCounter, PacketCounters, PathSetup, 
 
 use super::{
     chain::DirectionInterfaces,
-    failed, interface,
+    failed, interface, missing,
     netlink::Counted,
     plan::Stages,
     qdisc::{Attachment, Interface, Qdisc, Statistics},
@@ -86,7 +86,7 @@ impl Installed {
             for (interface, target) in disciplines(&direction, &stages) {
                 if let Some(target) = target {
                     let added = target.add(interface);
-                    added.map_err(failed("set a queueing discipline"))?;
+                    added.map_err(missing(target.module(), "set a queueing discipline"))?;
                 }
             }
             if self.setup.loss_by == LossBy::Iptables {
@@ -165,13 +165,14 @@ impl InstalledQdiscs {
                         false => target.change(interface),
                     };
                 }
-                if current.is_some() {
-                    replaced.add(interface.statistics()?);
+                if let Some(old) = current {
+                    replaced.add(old.statistics(interface)?);
                     interface.remove()?;
                 }
                 target.map_or(Ok(()), |target| target.add(interface))
             };
-            set().map_err(failed("change a queueing discipline"))?;
+            let module = target.map_or("sch_tbf", Qdisc::module);
+            set().map_err(missing(module, "change a queueing discipline"))?;
         }
         if self.setup.loss_by == LossBy::Iptables
             && target.dropped_by_rule != self.stages.dropped_by_rule
@@ -193,8 +194,8 @@ impl InstalledQdiscs {
         let mut all = self.replaced;
         let disciplines = disciplines(&self.direction, &self.stages).into_iter();
         for ((interface, current), sum) in disciplines.zip(&mut all) {
-            if current.is_some() {
-                let counted = interface.statistics();
+            if let Some(current) = current {
+                let counted = current.statistics(interface);
                 sum.add(counted.map_err(failed("read a discipline's counters"))?);
             }
         }
@@ -210,7 +211,8 @@ impl InstalledQdiscs {
             LossBy::Iptables => self.replaced_by_rule + self.direction.rule.dropped()?,
             LossBy::Emulator => 0,
         };
-        let mut queue_drops = all[RATE].drops + all[QUEUE].drops;
+        let mut queue_drops = all[RATE].drops + all[QUEUE].overflows;
+        let aqm_drops = all[QUEUE].drops - all[QUEUE].overflows;
         let mut loss_drops = wire.drops + by_rule;
         let lossless = self.stages.loses_nothing();
         if at_ends && lossless {
@@ -220,13 +222,6 @@ impl InstalledQdiscs {
         let mut burst_drops = 0;
         if self.stages.only_bursts && !at_ends {
             (loss_drops, burst_drops) = (by_rule, wire.drops);
-        }
-        let mut codel_drops = 0;
-        if let (Some([queue, _]), true) = (self.direction.before_wire(), self.stages.has_codel()) {
-            let overflows = queue.codel_overflows();
-            let overflows = overflows.map_err(failed("read a discipline's counters"))?;
-            codel_drops = queue_drops.saturating_sub(overflows);
-            queue_drops = overflows;
         }
         let now = self.direction.counted()?;
         let refused_drops = now.sent_drops.saturating_sub(self.before.sent_drops);
@@ -238,7 +233,7 @@ impl InstalledQdiscs {
         } else {
             let offered = now.sent_packets.saturating_sub(self.before.sent_packets);
             let waiting = all[RATE].waiting_packets + all[QUEUE].waiting_packets;
-            let arrived = offered.saturating_sub(queue_drops + codel_drops + waiting + by_rule);
+            let arrived = offered.saturating_sub(queue_drops + aqm_drops + waiting + by_rule);
             (offered, arrived, wire.sent)
         };
         // A drop-tail queue that dropped was full, whenever it was looked at, and never fuller.
@@ -258,7 +253,8 @@ impl InstalledQdiscs {
                 (PacketCounter::Loss, loss_drops),
                 (PacketCounter::Burst, burst_drops),
                 (PacketCounter::Queue, queue_drops),
-                (PacketCounter::Discipline, codel_drops),
+                (PacketCounter::Discipline, aqm_drops),
+                (PacketCounter::Marked, all[QUEUE].marks),
                 (PacketCounter::Refused, refused_drops),
                 (PacketCounter::Duplicated, duplicated),
                 (PacketCounter::Reordered, wire.requeues),

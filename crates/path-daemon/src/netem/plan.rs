@@ -5,10 +5,10 @@ use std::time::Duration;
 use regatta_emulation::netem_table;
 use regatta_model::{
     Condition, GilbertElliott, Link, LossBy, Offloads, PathSetup, Placement, QueueDiscipline,
-    RateOf, Ratio, units::nanoseconds,
+    RateOf, Ratio, RedThresholds, units::nanoseconds,
 };
 
-use super::qdisc::{Bucket, Loss, Netem, Pace, Qdisc, Waiting};
+use super::qdisc::{Algorithm, Aqm, Bucket, Loss, Netem, Pace, Qdisc, Waiting};
 use crate::error::Refusal;
 
 /// Bytes of an Ethernet header: the kernel warns of a bucket that holds fewer than these and a full
@@ -18,10 +18,10 @@ const ETHERNET_HEADER_BYTES: u32 = 14;
 /// Largest packet that a host with offloads hands over.
 const SUPER_PACKET_BYTES: u32 = 65_535;
 
-/// Longest time at the link rate that the bucket before CoDel may let through at once: a timer that
-/// is late by less than this costs no rate. It is short, as CoDel cannot see packets that have
+/// Longest time at the link rate that the bucket before active queue management may let through at once: a timer that
+/// is late by less than this costs no rate. It is short, as the discipline cannot see packets that have
 /// passed the bucket.
-const CODEL_LENIENCE: Duration = Duration::from_micros(500);
+const AQM_LENIENCE: Duration = Duration::from_micros(500);
 
 /// Smallest IP packet, by which a limit in bytes is converted into a number of packets that must
 /// all fit.
@@ -55,9 +55,21 @@ pub(crate) struct Stages {
 
 /// Returns the reason why netem cannot emulate the condition, if there is one.
 pub fn refusal(condition: &Condition, setup: PathSetup) -> Option<Refusal> {
-    condition
-        .links()
-        .find_map(|link| Stages::new(condition, link, setup, 0).err())
+    // Where the choice is free, it does not depend on the modules that a kernel happens to have.
+    let is_free = setup.needs_netem().is_none();
+    let is_everywhere = |link: &Link| {
+        !link.ecn
+            && matches!(
+                link.discipline,
+                QueueDiscipline::DropTail | QueueDiscipline::Codel { .. }
+            )
+    };
+    condition.links().find_map(|link| {
+        if is_free && !is_everywhere(link) {
+            return Some(Refusal::NotEverywhere(link.discipline.name()));
+        }
+        Stages::new(condition, link, setup, 0).err()
+    })
 }
 
 impl Stages {
@@ -70,7 +82,14 @@ impl Stages {
     ) -> Result<Self, Refusal> {
         let rate = link.rate.map(|rate| rate.0);
         let has_no_rate = rate.is_none();
-        let has_codel = link.discipline != QueueDiscipline::DropTail;
+        let has_aqm = link.discipline != QueueDiscipline::DropTail;
+        let changes_ecn = [
+            link.ecn_bleach_ratio,
+            link.ecn_remark_ratio,
+            link.ect_loss_ratio,
+        ]
+        .iter()
+        .any(|ratio| ratio.0 > 0.0);
         let refusals = [
             (!link.loss_list.is_empty(), Refusal::LossList),
             (link.trace.is_some(), Refusal::Trace),
@@ -82,14 +101,11 @@ impl Stages {
                 Refusal::Rate(rate.unwrap_or_default()),
             ),
             (
-                !matches!(
-                    link.discipline,
-                    QueueDiscipline::DropTail | QueueDiscipline::Codel { .. }
-                ),
+                matches!(link.discipline, QueueDiscipline::DualPi2 { .. }),
                 Refusal::Discipline(link.discipline.name()),
             ),
-            (link.ecn, Refusal::Ecn),
-            (has_no_rate && has_codel, Refusal::CodelWithoutRate),
+            (changes_ecn, Refusal::EcnField),
+            (has_no_rate && has_aqm, Refusal::DisciplineWithoutRate),
             (
                 has_no_rate && link.burst_bytes.is_some(),
                 Refusal::BurstWithoutRate,
@@ -128,17 +144,6 @@ impl Stages {
             stages.add_bottleneck(condition, link, rate, setup.offloads)?;
         }
         Ok(stages)
-    }
-
-    /// Whether the queue's discipline is CoDel.
-    pub(super) fn has_codel(&self) -> bool {
-        matches!(
-            &self.queue,
-            Some(Qdisc::Bucket(Bucket {
-                waiting: Waiting::Codel { .. },
-                ..
-            }))
-        )
     }
 
     /// Whether the wire has no loss of its own.
@@ -186,17 +191,17 @@ impl Stages {
         let burst_bytes = match (link.burst_bytes, drop_tail) {
             (Some(burst), _) => u32::try_from(burst.0).map_err(|_| Refusal::Queue)?,
             (None, true) => queue,
-            (None, false) => (rate as f64 * CODEL_LENIENCE.as_secs_f64()) as u32,
+            (None, false) => (rate as f64 * AQM_LENIENCE.as_secs_f64()) as u32,
         }
         .max(full_packet);
-        let waiting = match link.discipline {
-            QueueDiscipline::Codel { target, interval } => Waiting::Codel {
+        let waiting = match algorithm(link.discipline, rate, condition.mtu_bytes) {
+            Some(algorithm) => Waiting::Managed(Aqm {
+                algorithm,
                 limit_packets: packets_of_queue(condition, link, queue),
-                target_us: microseconds(target),
-                interval_us: microseconds(interval),
-            },
-            // Refused before, all but drop-tail.
-            _ => match link.queue_packets {
+                mtu_bytes: condition.mtu_bytes,
+                ecn: link.ecn,
+            }),
+            None => match link.queue_packets {
                 Some(packets) => {
                     Waiting::Packets(u32::try_from(packets).map_err(|_| Refusal::Queue)?)
                 }
@@ -230,7 +235,7 @@ fn at_end(
     wire: Netem,
 ) -> Result<Netem, Refusal> {
     if link.discipline != QueueDiscipline::DropTail {
-        return Err(Refusal::Ends("no CoDel"));
+        return Err(Refusal::Ends("no active queue management"));
     }
     if link.burst_bytes.is_some() {
         return Err(Refusal::Ends("no token bucket"));
@@ -283,6 +288,44 @@ fn loss(random: f64, bursts: Option<GilbertElliott>) -> Loss {
             ..bursts
         }),
     }
+}
+
+/// Returns the kernel's discipline for a queue that is served at this rate; `None` for drop-tail, and for DualPI2, which
+/// is refused.
+fn algorithm(
+    discipline: QueueDiscipline,
+    bytes_per_second: u64,
+    mtu_bytes: u32,
+) -> Option<Algorithm> {
+    let us = microseconds;
+    Some(match discipline {
+        QueueDiscipline::DropTail | QueueDiscipline::DualPi2 { .. } => return None,
+        QueueDiscipline::Codel { target, interval } => Algorithm::Codel {
+            target_us: us(target),
+            interval_us: us(interval),
+        },
+        QueueDiscipline::FqCodel { target, interval } => Algorithm::FqCodel {
+            target_us: us(target),
+            interval_us: us(interval),
+        },
+        QueueDiscipline::Pie { target } => Algorithm::Pie {
+            target_us: us(target),
+        },
+        QueueDiscipline::FqPie { target } => Algorithm::FqPie {
+            target_us: us(target),
+        },
+        QueueDiscipline::Cake { target, interval } => Algorithm::Cake {
+            target_us: us(target),
+            interval_us: us(interval),
+        },
+        QueueDiscipline::Red { target } => {
+            let rate_bps = bytes_per_second.saturating_mul(8);
+            Algorithm::Red {
+                thresholds: RedThresholds::of(target, rate_bps, mtu_bytes.into()),
+                transmission_us: f64::from(mtu_bytes) * 1e6 / bytes_per_second as f64,
+            }
+        }
+    })
 }
 
 fn microseconds(time: Duration) -> u32 {
@@ -374,6 +417,44 @@ mod tests {
     }
 
     #[test]
+    fn a_discipline_manages_the_queue_in_the_bucket() {
+        let target = Duration::from_millis(5);
+        for (discipline, algorithm) in [
+            (
+                QueueDiscipline::Pie { target },
+                Algorithm::Pie { target_us: 5000 },
+            ),
+            (
+                QueueDiscipline::Red { target },
+                Algorithm::Red {
+                    thresholds: RedThresholds::of(target, 100_000_000, 1500),
+                    transmission_us: 120.0,
+                },
+            ),
+        ] {
+            let link = Link {
+                discipline,
+                ecn: true,
+                ..s0()
+            };
+            let found = stages(link, BETWEEN).expect("netem can");
+            // Half a millisecond passes the bucket; the bandwidth-delay product waits in it.
+            let bucket = Bucket {
+                bytes_per_second: 12_500_000,
+                burst_bytes: 6250,
+                waiting: Waiting::Managed(Aqm {
+                    algorithm,
+                    limit_packets: 250,
+                    mtu_bytes: 1500,
+                    ecn: true,
+                }),
+            };
+            assert_eq!(found.queue, Some(Qdisc::Bucket(bucket)));
+            assert_eq!(found.full_queue_bytes, None);
+        }
+    }
+
+    #[test]
     fn losses_of_both_kinds_are_one_chain() {
         let link = Link {
             loss_bursts: Some(GilbertElliott {
@@ -458,6 +539,17 @@ mod tests {
             refused(|l| l.queue = Some(Bytes(1 << 32)), BETWEEN),
             Refusal::Queue
         );
+        let dualpi2 = |l: &mut Link| {
+            l.discipline = QueueDiscipline::DualPi2 {
+                target: Duration::from_millis(15),
+                any_ect: false,
+            };
+        };
+        assert_eq!(refused(dualpi2, BETWEEN), Refusal::Discipline("dualpi2"));
+        assert_eq!(
+            refused(|l| l.ecn_bleach_ratio = Ratio(0.5), BETWEEN),
+            Refusal::EcnField
+        );
         let trace = |l: &mut Link| {
             l.trace = Some(DeliveryTrace {
                 name: "t".into(),
@@ -465,10 +557,13 @@ mod tests {
             });
         };
         assert_eq!(refused(trace, BETWEEN), Refusal::Trace);
-        assert_eq!(refused(codel, ends), Refusal::Ends("no CoDel"));
+        assert_eq!(
+            refused(codel, ends),
+            Refusal::Ends("no active queue management")
+        );
         let mut link = Link { rate: None, ..s0() };
         codel(&mut link);
-        assert_eq!(stages(link, BETWEEN), Err(Refusal::CodelWithoutRate));
+        assert_eq!(stages(link, BETWEEN), Err(Refusal::DisciplineWithoutRate));
         let mut scheduled = condition(s0());
         scheduled.schedule = vec![regatta_model::Step {
             at: Duration::from_secs(1),

@@ -3,11 +3,14 @@
 //! Numbers and layouts are those of `linux/pkt_sched.h`, `linux/rtnetlink.h` and
 //! `linux/gen_stats.h`.
 
+mod aqm;
+
 use std::io;
 
 use neli::consts::{nl::NlmF, rtnl::Rtm};
 use regatta_model::GilbertElliott;
 
+pub(super) use self::aqm::{Algorithm, Aqm};
 use super::{
     attributes::{Attributes, find, u32_at, u64_at},
     netlink::Netlink,
@@ -58,10 +61,6 @@ const NETEM_HEAD_BYTES: usize = 24;
 const TBF_PARMS: u16 = 1;
 const TBF_RATE64: u16 = 4;
 const TBF_BURST: u16 = 6;
-
-const CODEL_TARGET: u16 = 1;
-const CODEL_LIMIT: u16 = 2;
-const CODEL_INTERVAL: u16 = 3;
 
 /// `TC_LINKLAYER_ETHERNET`: spares the kernel the table of transmission times of older versions.
 const LINKLAYER_ETHERNET: u8 = 1;
@@ -116,22 +115,18 @@ pub(super) struct Netem {
 }
 
 /// Queue inside a token bucket.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Waiting {
     /// Drop-tail, bytes of whole IP packets.
     Bytes(u32),
     /// Drop-tail, packets.
     Packets(u32),
-    /// Controlled Delay, limited in packets; both times in microseconds.
-    Codel {
-        limit_packets: u32,
-        target_us: u32,
-        interval_us: u32,
-    },
+    /// Active queue management.
+    Managed(Aqm),
 }
 
 /// Parameters of a token bucket filter.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bucket {
     /// Bytes of whole IP packets in a second.
     pub bytes_per_second: u64,
@@ -185,6 +180,10 @@ pub(super) struct Statistics {
     /// Packets that left the discipline.
     pub sent: u64,
     pub drops: u64,
+    /// Drops because there was no room; the other drops are those of active queue management.
+    pub overflows: u64,
+    /// Packets that active queue management marked.
+    pub marks: u64,
     /// Packets put back at the head: at netem those that skipped the delay.
     pub requeues: u64,
     pub waiting_packets: u64,
@@ -198,6 +197,8 @@ impl Statistics {
         *self = Self {
             sent: self.sent + other.sent,
             drops: self.drops + other.drops,
+            overflows: self.overflows + other.overflows,
+            marks: self.marks + other.marks,
             requeues: self.requeues + other.requeues,
             ..other
         };
@@ -233,6 +234,36 @@ impl Qdisc {
         self.send(interface, NlmF::empty())
     }
 
+    /// Returns the kernel module of the discipline, or of the one in its bucket.
+    pub(super) fn module(&self) -> &'static str {
+        match self {
+            Self::Netem(_) => "sch_netem",
+            Self::Bucket(Bucket {
+                waiting: Waiting::Managed(aqm),
+                ..
+            }) => aqm.module(),
+            Self::Bucket(_) => "sch_tbf",
+        }
+    }
+
+    /// Returns the counters since the discipline was installed at the interface.
+    pub(super) fn statistics(&self, interface: &Interface) -> io::Result<Statistics> {
+        let all = interface.statistics()?;
+        let Self::Bucket(Bucket {
+            waiting: Waiting::Managed(aqm),
+            ..
+        }) = self
+        else {
+            return Ok(all);
+        };
+        let own = aqm.counted(interface)?;
+        Ok(Statistics {
+            overflows: own.overflows.min(all.drops),
+            marks: own.marks,
+            ..all
+        })
+    }
+
     /// Whether the discipline can be changed into `other` without replacing it.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
@@ -240,9 +271,13 @@ impl Qdisc {
             (Self::Netem(one), Self::Netem(other)) => {
                 one.distribution.is_some() == other.distribution.is_some()
             }
-            (Self::Bucket(one), Self::Bucket(other)) => {
-                std::mem::discriminant(&one.waiting) == std::mem::discriminant(&other.waiting)
-            }
+            (Self::Bucket(one), Self::Bucket(other)) => match (one.waiting, other.waiting) {
+                (Waiting::Managed(one), Waiting::Managed(other)) => {
+                    std::mem::discriminant(&one.algorithm)
+                        == std::mem::discriminant(&other.algorithm)
+                }
+                (one, other) => std::mem::discriminant(&one) == std::mem::discriminant(&other),
+            },
             _ => false,
         }
     }
@@ -260,17 +295,7 @@ impl Qdisc {
             // The bucket's own.
             Waiting::Bytes(_) => return Ok(()),
             Waiting::Packets(limit) => named("pfifo", &limit.to_ne_bytes()),
-            Waiting::Codel {
-                limit_packets,
-                target_us,
-                interval_us,
-            } => {
-                let options = Attributes::new()
-                    .u32(CODEL_TARGET, target_us)
-                    .u32(CODEL_LIMIT, limit_packets)
-                    .u32(CODEL_INTERVAL, interval_us);
-                named("codel", options.as_bytes())
-            }
+            Waiting::Managed(aqm) => aqm.attributes(flags.contains(NlmF::CREATE)),
         };
         interface.set(Attachment::INSIDE, flags, &inside)
     }
@@ -328,7 +353,7 @@ impl Interface {
             .change(Rtm::Delqdisc, NlmF::empty(), &head, &Attributes::new())
     }
 
-    /// Returns the counters of the discipline since it was installed.
+    /// Returns the counters of the interface's discipline since it was installed; all drops are overflows.
     pub(super) fn statistics(&self) -> io::Result<Statistics> {
         let message = self.get_qdisc(0, self.attachment.parent)?;
         let counted = find(attributes_of(&message), libc::TCA_STATS2).and_then(parse_statistics);
@@ -341,19 +366,6 @@ impl Interface {
         let options = find(attributes_of(&message), libc::TCA_OPTIONS).unwrap_or_default();
         let attributes = options.get(NETEM_HEAD_BYTES..).unwrap_or_default();
         Ok(find(attributes, NETEM_PRNG_SEED).is_some())
-    }
-
-    /// Returns the packets that the CoDel inside the interface's bucket dropped because there was no room.
-    pub(super) fn codel_overflows(&self) -> io::Result<u64> {
-        // `struct tc_codel_xstats`: largest packet, count, last count, delay, time of the next drop,
-        // drops for want of room.
-        let message = self.get_qdisc(INNER, 0)?;
-        let overflows = find(attributes_of(&message), libc::TCA_STATS2)
-            .and_then(|statistics| find(statistics, STATS_APP))
-            .and_then(|xstats| u32_at(xstats, 20));
-        overflows
-            .map(u64::from)
-            .ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
     fn get_qdisc(&self, handle: u32, parent: u32) -> io::Result<Vec<u8>> {
@@ -390,11 +402,14 @@ fn parse_statistics(bytes: &[u8]) -> Option<Statistics> {
         Some(packets) => u64_at(packets, 0)?,
         None => u32_at(basic, 8)?.into(),
     };
+    let drops = u32_at(queue, 8)?.into();
     Some(Statistics {
         sent,
+        drops,
+        overflows: drops,
+        marks: 0,
         waiting_packets: u32_at(queue, 0)?.into(),
         waiting_bytes: u32_at(queue, 4)?.into(),
-        drops: u32_at(queue, 8)?.into(),
         requeues: u32_at(queue, 12)?.into(),
     })
 }

@@ -104,6 +104,8 @@ fn statistics_are_read_where_the_kernel_puts_them() {
     let counted = Statistics {
         sent: 7,
         drops: 2,
+        overflows: 2,
+        marks: 0,
         requeues: 5,
         waiting_packets: 3,
         waiting_bytes: 4500,

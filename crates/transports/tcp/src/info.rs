@@ -29,6 +29,14 @@ pub(crate) fn window_and_packet(socket: &impl AsRawFd) -> Option<(u32, u32)> {
     Some((info.tcpi_snd_cwnd, info.tcpi_pmtu))
 }
 
+/// `TCPI_OPT_ECN`: both ends agreed to use ECN (RFC 3168 §6.1.1).
+const OPTION_ECN: u8 = 8;
+
+/// Whether the handshake of a connected socket agreed to use ECN; `None` if the kernel does not tell.
+pub(crate) fn has_ecn(socket: &impl AsRawFd) -> Option<bool> {
+    read(socket).map(|(info, _)| info.tcpi_options & OPTION_ECN != 0)
+}
+
 /// Reads `TCP_INFO`; returns it with the number of bytes that the kernel has written: an older one fills less of it.
 fn read(socket: &impl AsRawFd) -> Option<(TcpInfo, usize)> {
     let mut info = TcpInfo::zeroed();

@@ -14,7 +14,7 @@ use regatta_transport::{
 };
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::{buffer::Buffer, settings::SocketOptions, socket::Connected, stack};
+use crate::{buffer::Buffer, info, settings::SocketOptions, socket::Connected, stack};
 
 /// Backlog of the listening socket, for all flows of a transfer at once; the kernel caps it at `net.core.somaxconn`.
 const BACKLOG: i32 = 4096;
@@ -169,6 +169,14 @@ impl Sockets {
             (format!("congestion_control.{end}"), control),
             (format!("{which}_tuning.{end}"), tuning.to_owned()),
         ]);
+        if let Some(has_ecn) = info::has_ecn(socket) {
+            let ecn = if has_ecn {
+                "negotiated"
+            } else {
+                "not negotiated"
+            };
+            facts.insert("tcp.ecn".to_owned(), ecn);
+        }
         if let Ok(size) = size {
             // Of a buffer that the kernel tunes this is where it begins.
             facts.insert(format!("{which}_bytes.{end}"), size.to_string());

@@ -411,6 +411,70 @@ fn codel_drops_from_the_head_and_has_its_own_counter() {
     assert!(counted[0].abs_diff(counted[1]) <= 3, "{counted:?}");
 }
 
+const TARGET: Duration = Duration::from_millis(5);
+const INTERVAL: Duration = Duration::from_millis(100);
+
+cases! { each_packet_of_a_discipline_of_the_kernel_is_accounted_for:
+    pie(QueueDiscipline::Pie { target: TARGET })
+    fq_codel(QueueDiscipline::FqCodel { target: TARGET, interval: INTERVAL })
+    fq_pie(QueueDiscipline::FqPie { target: TARGET })
+    cake(QueueDiscipline::Cake { target: TARGET, interval: INTERVAL })
+    red(QueueDiscipline::Red { target: TARGET })
+}
+
+/// Sends 1.25 times the rate for a second, under the discipline for the first half of it and under CoDel for the second. A
+/// queue of two packets overflows.
+fn each_packet_of_a_discipline_of_the_kernel_is_accounted_for(discipline: QueueDiscipline) {
+    let mut path = with(condition(10, 10, 0.0), |link| {
+        link.queue = Some(Bytes(1_000_000));
+        link.discipline = discipline;
+        link.ecn = discipline.always_marks();
+    });
+    let mut pings = Pings::over(NETEM);
+    let mut counted = |path: &Condition| {
+        pings.set(path, 1);
+        pings.bed.begin().expect("the schedule begins");
+        pings.send(1042, 1500, Duration::from_micros(960));
+        let forward = pings.bed.counters().expect("counters").forward;
+        println!("{forward:?}");
+        let [aqm, queue] = [PacketCounter::Discipline, PacketCounter::Queue];
+        assert_eq!(forward.offered, 1042);
+        forward.packets[PacketCounter::Loss]
+            + forward.delivered
+            + forward.packets[aqm]
+            + forward.packets[queue]
+    };
+    assert_eq!(counted(&path), 1042);
+    let link = Link {
+        discipline: QueueDiscipline::Codel {
+            target: TARGET,
+            interval: INTERVAL,
+        },
+        ..path.forward.clone()
+    };
+    path.schedule = vec![Step {
+        at: Duration::from_millis(500),
+        forward: link.clone(),
+        reverse: link,
+    }];
+    // The packets that wait are lost with the discipline, and nothing counts them.
+    let sum = counted(&path);
+    assert!((900..=1042).contains(&sum), "{sum}");
+    // The queue of another discipline keeps them: a step to another rate.
+    let link = Link {
+        rate: Some(BitRate(12_000_000)),
+        discipline,
+        ..path.forward.clone()
+    };
+    (path.schedule[0].forward, path.schedule[0].reverse) = (link.clone(), link);
+    assert_eq!(counted(&path), 1042);
+    for link in path.links_mut() {
+        link.queue = None;
+        link.queue_packets = Some(2);
+    }
+    assert_eq!(counted(&path), 1042);
+}
+
 cases! { both_emulators_treat_each_packet_alike:
     idle(|_| {}, 20, 200, 20_000)
     back_to_back(|_| {}, 60, 1500, 1)
