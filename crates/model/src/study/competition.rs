@@ -211,7 +211,7 @@ impl CompetitionReader<'_> {
             let most = Competition::MAX_FLOWS as u64;
             let count = flow.number("count", 1, most)?.unwrap_or(1);
             let start = flow.duration("start", "5s")?;
-            let start = flow.time(start)?.unwrap_or_default();
+            let start = flow.time(start, "5s")?.unwrap_or_default();
             let workload = self.workload(&mut flow)?;
             flow.end()?;
             let workload = workload.filter(|work| work.name != base.name).map(Box::new);
