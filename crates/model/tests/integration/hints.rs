@@ -224,10 +224,9 @@ fn accepted(place: Place, lines: &str, typed: &mut Vec<String>) -> Result<(), St
 #[test]
 fn settings_of_hints_are_accepted() {
     let of_kind = |kind: &'static str| {
-        let keys = WORKLOAD_KEYS
+        WORKLOAD_KEYS
             .iter()
-            .map(move |key| (Place::Workload(kind), key.name));
-        keys
+            .map(move |key| (Place::Workload(kind), key.name))
     };
     let kinds = [
         "bulk",
