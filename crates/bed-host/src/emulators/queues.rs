@@ -13,7 +13,6 @@ use super::{
     table::Table,
 };
 
-const RATE_MBPS: u64 = 100;
 const ROUND_TRIP: Duration = ms(10);
 
 /// Bytes that wait at most: more than any of the disciplines lets wait.
@@ -26,10 +25,12 @@ const INTERVAL: Duration = ms(100);
 /// Time between the starts of two flows, which is no multiple of the round-trip time.
 const APART: Duration = ms(37);
 
-/// Bounds of the difference between both emulators: of the mean queueing delay (a part of it, and what a packet in the token
-/// bucket before the kernel's discipline, and one after it, take), of the number of drops and marks, and of a share.
+/// Bounds of the difference between both emulators: of the mean queueing delay (a part of it; and half a millisecond that
+/// passes the token bucket before the kernel's discipline, with the time of two packets: the one that waits for tokens, and
+/// the one that is sent), of the number of drops and marks, and of a share.
 const DELAY_PART: f64 = 0.2;
 const DELAY_NS: f64 = 500_000.0;
+const DELAY_PACKETS: f64 = 2.0;
 const COUNT_PART: f64 = 0.35;
 const SHARE: f64 = 0.05;
 
@@ -91,8 +92,8 @@ impl Measured {
     fn new(hosts: &mut Hosts, condition: &Condition, controls: &[&str]) -> Outcome<Self> {
         let seconds = |seconds| Duration::from_secs(seconds);
         let [beginning, lasts] = match is_long() {
-            true => [seconds(3), seconds(13)],
-            false => [seconds(2), seconds(6)],
+            true => [seconds(2), seconds(12)],
+            false => [seconds(2), seconds(5)],
         };
         let times = BulkTimes {
             beginning,
@@ -124,10 +125,15 @@ impl Measured {
     }
 }
 
+/// Returns the rate of the bottleneck, in Mbit/s.
+fn rate_mbps() -> u64 {
+    if is_long() { 40 } else { 20 }
+}
+
 fn condition(discipline: QueueDiscipline, ecn: bool) -> Condition {
     let link = Link {
         delay: ROUND_TRIP / 2,
-        rate: mbps(RATE_MBPS),
+        rate: mbps(rate_mbps()),
         queue: Some(QUEUE),
         discipline,
         ecn,
@@ -155,7 +161,10 @@ pub(super) fn run(selection: &Selection) -> Outcome<Found> {
 /// Compares each discipline of the kernel with that of the user-space emulator.
 fn disciplines(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table> {
     let mut table = Table::new(
-        "CUBIC over 100 Mbit/s with 10 ms and a target of 5 ms: the kernel's disciplines / those in user space",
+        &format!(
+            "CUBIC over {} Mbit/s with 10 ms and a target of 5 ms: the kernel's disciplines / those in user space",
+            rate_mbps()
+        ),
         &[
             "discipline",
             "flows",
@@ -200,7 +209,8 @@ fn disciplines(selection: &Selection, differences: &mut Vec<String>) -> Outcome<
 fn judge(case: &Case, kernel: &Measured, userspace: &Measured, differences: &mut Vec<String>) {
     let name = case.name;
     let [k, u] = [kernel, userspace].map(Measured::queueing_ns);
-    if (k - u).abs() > DELAY_PART * k.max(u) + DELAY_NS {
+    let packets_ns = DELAY_PACKETS * 1500.0 * 8000.0 / rate_mbps() as f64;
+    if (k - u).abs() > DELAY_PART * k.max(u) + DELAY_NS + packets_ns {
         differences.push(format!("{name}: queueing delays of {k:.0} and {u:.0} ns"));
     }
     let [k, u] = [kernel, userspace].map(Measured::share);
@@ -220,7 +230,10 @@ fn judge(case: &Case, kernel: &Measured, userspace: &Measured, differences: &mut
 /// Compares the share of DCTCP beside CUBIC under DualPI2 with that of equal windows.
 fn dual_pi2(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Table> {
     let mut table = Table::new(
-        "DualPI2 in user space: DCTCP (any ECT) against CUBIC over 100 Mbit/s with 10 ms",
+        &format!(
+            "DualPI2 in user space: DCTCP (any ECT) against CUBIC over {} Mbit/s with 10 ms",
+            rate_mbps()
+        ),
         &[
             "target",
             "share of DCTCP",
