@@ -73,9 +73,10 @@ impl Study {
         compares.then(|| warning::no_tls_beside_quic(plain, quic))
     }
 
-    /// Returns the labels of some transports.
+    /// Returns the labels of some transports, without copies for further flows.
     fn labels(&self, are: impl Fn(&Transport) -> bool) -> Vec<String> {
-        let transports = self.transports.iter().filter(|it| are(it));
+        let transports = self.transports.iter();
+        let transports = transports.filter(|it| are(it) && !self.is_copy(&it.label));
         transports.map(|it| it.label.clone()).collect()
     }
 }
