@@ -123,12 +123,11 @@ conformance: build lab-kernel external ## Measure what each stack does alone, in
 	scripts/conformance page ./regatta "$(CONFORMANCE)"
 	$(MAKE) --no-print-directory docs
 
-competition: build lab-kernel ## Measure several transports on one bottleneck, in docs/competition.md: half an hour of CPU
+competition: build lab-kernel ## Measure several transports on one bottleneck, in docs/competition.md: an hour of CPU
 	rm -rf regatta-results/competition-bbr
 	./regatta run competition-bbr --jobs 2 --no-progress --out regatta-results/competition-bbr
 	$(call study,competition-equals)
-	$(call study,competition-queues)
-	scripts/competition ./regatta $(addprefix regatta-results/competition-,bbr equals queues)
+	scripts/competition ./regatta $(addprefix regatta-results/competition-,bbr equals)
 
 handshakes: build lab-kernel ## Measure short exchanges by handshake, in docs/transports/quic-noq.md
 	$(call study,handshakes)
