@@ -158,7 +158,7 @@ impl ReadClocks {
                 put(id::CLOCK_DRIFT_BOUND_RATIO, (largest - least) / 2.0);
             }
         }
-        correct(measurements, workload, self.bound.clone(), self.hints);
+        correct(measurements, workload, self.bound, self.hints);
     }
 }
 

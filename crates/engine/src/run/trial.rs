@@ -68,6 +68,9 @@ struct Flow<'a> {
     end: Option<FlowEnd>,
 }
 
+/// A value, or the position of the flow that failed and its failure.
+type FlowResult<T> = Result<T, (usize, TrialFailure)>;
+
 /// Outcome of a trial, its reasons and a hint.
 type Explained = (Outcome, Vec<Text>, Text);
 
@@ -311,7 +314,7 @@ impl TrialRunner<'_> {
     fn make_ready(
         &mut self,
         trials: &[PlannedTrial],
-    ) -> Result<Result<(Vec<SocketAddr>, Instant), (usize, TrialFailure)>, EngineError> {
+    ) -> Result<FlowResult<(Vec<SocketAddr>, Instant)>, EngineError> {
         let first = &trials[0];
         let is_virtual = self.has_virtual_clock();
         if is_virtual {
@@ -344,10 +347,7 @@ impl TrialRunner<'_> {
         Ok(ready.map(|listen| (listen, path_begun)))
     }
 
-    fn make_ends_ready(
-        &mut self,
-        trials: &[PlannedTrial],
-    ) -> Result<Vec<SocketAddr>, (usize, TrialFailure)> {
+    fn make_ends_ready(&mut self, trials: &[PlannedTrial]) -> FlowResult<Vec<SocketAddr>> {
         let starts = competition::starts(self.plan, trials);
         for (flow, trial) in trials.iter().enumerate() {
             let is_first = starts.first().is_some_and(|(first, _)| *first == flow);
@@ -388,11 +388,7 @@ impl TrialRunner<'_> {
     ///
     /// # Errors
     /// The flow that failed, and its failure.
-    fn follow(
-        &mut self,
-        trials: &[PlannedTrial],
-        flows: &mut [Flow<'_>],
-    ) -> Result<(), (usize, TrialFailure)> {
+    fn follow(&mut self, trials: &[PlannedTrial], flows: &mut [Flow<'_>]) -> FlowResult<()> {
         if self.has_virtual_clock() {
             wait_for_short_timers();
         }
@@ -583,10 +579,7 @@ impl TrialRunner<'_> {
     /// # Errors
     /// The flow that failed; of two ends of it that fail the failure of the listening one: the other one may fail for want
     /// of it.
-    fn await_ready(
-        &mut self,
-        trials: &[PlannedTrial],
-    ) -> Result<Vec<Option<SocketAddr>>, (usize, TrialFailure)> {
+    fn await_ready(&mut self, trials: &[PlannedTrial]) -> FlowResult<Vec<Option<SocketAddr>>> {
         let longest = |trial: &PlannedTrial| limits::prepare(self.plan.workload(trial.cell));
         let within = trials.iter().map(longest).max().unwrap_or_default();
         let until = Instant::now() + within;
@@ -654,7 +647,7 @@ impl TrialRunner<'_> {
         &mut self,
         trials: &[PlannedTrial],
         until: Instant,
-    ) -> Result<Option<(usize, Host, FromAgent)>, (usize, TrialFailure)> {
+    ) -> FlowResult<Option<(usize, Host, FromAgent)>> {
         loop {
             if self.stopped() {
                 return Err((0, TrialFailure::Stopped));

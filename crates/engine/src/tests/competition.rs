@@ -29,7 +29,7 @@ fn plan() -> Plan {
 }
 
 /// Returns the records of the competition, by round.
-fn flows<'r>(recorded: &'r EventRecorder) -> Vec<&'r TrialRecord> {
+fn flows(recorded: &EventRecorder) -> Vec<&TrialRecord> {
     let trials = recorded.trials().into_iter();
     trials.filter(|it| it.workload == "t0 against t1").collect()
 }

@@ -7,7 +7,7 @@ use super::{
     error::Result,
     message::{key as name_of, message, text_setting},
     parts::TransportSpans,
-    section::{Section, refuse},
+    section::{Section, Taken, refuse},
 };
 use crate::{
     competition::{Competition, CompetitionFlow},
@@ -109,7 +109,7 @@ impl CompetitionReader<'_> {
         &self,
         section: &Section<'_>,
         mut flows: Vec<CompetitionFlow>,
-        (base, named, conditions): (&Workload, &Option<(String, Range<usize>)>, &[String]),
+        (base, named, conditions): (&Workload, &Taken<String>, &[String]),
         found: &mut Found,
     ) -> Result<()> {
         let (name, span) = named.clone().unwrap_or_else(|| {

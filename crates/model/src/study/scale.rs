@@ -89,8 +89,8 @@ impl Study {
                 continue;
             }
             let kinds = workload.kinds_mut();
-            let scaled = kinds.map(|kind| kind.scale(volume, changes_in_time));
-            if !scaled.fold(false, |any, scaled| any || scaled) {
+            let scaled = kinds.filter_map(|kind| kind.scale(volume, changes_in_time).then_some(()));
+            if scaled.count() == 0 {
                 continue;
             }
             let name = format!("{}{suffix}", workload.name);

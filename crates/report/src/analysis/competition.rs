@@ -100,7 +100,7 @@ fn over_conditions((name, groups): &(&String, Vec<&&RankedGroup<'_>>)) -> Option
             group.cell_group.condition.name
         ))
     };
-    let [first, last] = [groups.first()?, groups.last()?].map(|group| share_of(group));
+    let [first, last] = [groups.first()?, groups.last()?].map(share_of);
     Some(tr!(
         "`{}`: `{}` takes {}, {} of the goodput.",
         name,
