@@ -4,7 +4,6 @@
 //! user's [`directories`] come from the environment. Every other crate may use this one; it uses none of them.
 
 mod causes;
-pub mod competition;
 pub mod condition;
 pub mod directories;
 mod fact_value;
@@ -30,7 +29,6 @@ pub mod warning;
 pub mod workload;
 
 pub use causes::causes;
-pub use competition::{Competition, CompetitionFlow};
 pub use condition::{
     Condition, DelayDistribution, DeliveryTrace, GilbertElliott, HOST_SETTINGS, HostSetting,
     HostTuning, HostValue, Link, QueueDiscipline, RateOf, RedThresholds, SHIPPED_TRACES, Setting,
@@ -63,5 +61,6 @@ pub use warning::{
 pub use workload::{
     Arrivals, BulkOptions, Direction, Finish, Handshake, Opening, Pattern, Probe, ProbePlacement,
     Spread, Verify, Workload, WorkloadKind,
+    competition::{Competition, CompetitionFlow},
     script::{self, Script},
 };

@@ -1,15 +1,16 @@
 //! Workload of a trial.
 
+pub mod competition;
 pub mod script;
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use competition::Competition;
 use script::{Script, SentBy};
 
 use crate::{
-    competition::Competition,
     metric::{DelayMetrics, id},
     named::named,
     phrase,

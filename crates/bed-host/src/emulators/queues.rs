@@ -91,7 +91,7 @@ struct Measured {
 impl Measured {
     fn new(hosts: &mut Hosts, condition: &Condition, controls: &[&str]) -> Outcome<Self> {
         let seconds = |seconds| Duration::from_secs(seconds);
-        let [beginning, lasts] = match is_long() {
+        let [beginning, lasts] = match is_whole(controls.len()) {
             true => [seconds(2), seconds(12)],
             false => [seconds(2), seconds(5)],
         };
@@ -125,15 +125,20 @@ impl Measured {
     }
 }
 
-/// Returns the rate of the bottleneck, in Mbit/s.
-fn rate_mbps() -> u64 {
-    if is_long() { 40 } else { 20 }
+/// Whether a case with this number of flows is not shortened in the short form: shares need time.
+fn is_whole(flows: usize) -> bool {
+    flows > 1 || is_long()
 }
 
-fn condition(discipline: QueueDiscipline, ecn: bool) -> Condition {
+/// Returns the rate of the bottleneck for this number of flows, in Mbit/s.
+fn rate_mbps(flows: usize) -> u64 {
+    if is_whole(flows) { 40 } else { 20 }
+}
+
+fn condition(discipline: QueueDiscipline, ecn: bool, flows: usize) -> Condition {
     let link = Link {
         delay: ROUND_TRIP / 2,
-        rate: mbps(rate_mbps()),
+        rate: mbps(rate_mbps(flows)),
         queue: Some(QUEUE),
         discipline,
         ecn,
@@ -163,7 +168,7 @@ fn disciplines(selection: &Selection, differences: &mut Vec<String>) -> Outcome<
     let mut table = Table::new(
         &format!(
             "CUBIC over {} Mbit/s with 10 ms and a target of 5 ms: the kernel's disciplines / those in user space",
-            rate_mbps()
+            rate_mbps(2)
         ),
         &[
             "discipline",
@@ -180,7 +185,7 @@ fn disciplines(selection: &Selection, differences: &mut Vec<String>) -> Outcome<
         if !selection.has(case.name) {
             continue;
         }
-        let condition = condition(case.discipline, case.ecn);
+        let condition = condition(case.discipline, case.ecn, case.controls.len());
         let mut measured = Vec::new();
         for path in EMULATORS {
             let mut hosts = Hosts::over(path)?;
@@ -209,7 +214,7 @@ fn disciplines(selection: &Selection, differences: &mut Vec<String>) -> Outcome<
 fn judge(case: &Case, kernel: &Measured, userspace: &Measured, differences: &mut Vec<String>) {
     let name = case.name;
     let [k, u] = [kernel, userspace].map(Measured::queueing_ns);
-    let packets_ns = DELAY_PACKETS * 1500.0 * 8000.0 / rate_mbps() as f64;
+    let packets_ns = DELAY_PACKETS * 1500.0 * 8000.0 / rate_mbps(case.controls.len()) as f64;
     if (k - u).abs() > DELAY_PART * k.max(u) + DELAY_NS + packets_ns {
         differences.push(format!("{name}: queueing delays of {k:.0} and {u:.0} ns"));
     }
@@ -232,7 +237,7 @@ fn dual_pi2(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Tab
     let mut table = Table::new(
         &format!(
             "DualPI2 in user space: DCTCP (any ECT) against CUBIC over {} Mbit/s with 10 ms",
-            rate_mbps()
+            rate_mbps(2)
         ),
         &[
             "target",
@@ -256,7 +261,7 @@ fn dual_pi2(selection: &Selection, differences: &mut Vec<String>) -> Outcome<Tab
             .into_iter()
             .find(|it| it.emulator == Emulator::Userspace);
         let mut hosts = Hosts::over(path.ok_or("no emulator in user space")?)?;
-        let condition = condition(discipline, true);
+        let condition = condition(discipline, true, 2);
         let measured = Measured::new(&mut hosts, &condition, &["dctcp", "cubic"])?;
         let [l4s, classic] = &measured.flows[..] else {
             return Err("two flows".into());

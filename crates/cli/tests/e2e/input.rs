@@ -221,7 +221,7 @@ fn arguments_are_checked_before_anything_starts() {
             ["--duration", "0s"],
             "`--duration \"0 ms\"`: this time must be longer than zero",
         ),
-        (["--duration", "0"], "write a time such as `30s`"),
+        (["--duration", "0"], "write a time such as `10s`"),
         (
             ["--probe", "message=1B"],
             "`--probe message=1B`: this size must be from 16 B to 1.2 kB",

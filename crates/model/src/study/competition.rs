@@ -10,9 +10,11 @@ use super::{
     section::{Section, Taken, refuse},
 };
 use crate::{
-    competition::{Competition, CompetitionFlow},
     units::format_duration,
-    workload::{Workload, WorkloadKind},
+    workload::{
+        Workload, WorkloadKind,
+        competition::{Competition, CompetitionFlow},
+    },
 };
 
 /// Reader of the competitions, which adds to the transports copies of those that have several flows.

@@ -4,10 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{
-    units::nanos,
-    workload::{Workload, WorkloadKind},
-};
+use super::{Workload, WorkloadKind};
+use crate::units::nanos;
 
 /// Flow of a [`Competition`]: one transport with its work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
