@@ -447,7 +447,14 @@ impl Plan {
             }
         }
         successes.retain(|_, count| *count >= enough);
-        successes.into_keys().collect()
+        let satisfied: BTreeSet<Cell> = successes.into_keys().collect();
+        // Flows of a competition run together, until all have enough.
+        let first = self.trials.iter().skip(before).take(self.cells);
+        let have_all = first.filter(|trial| {
+            let flows = self.flows(trial);
+            flows.iter().all(|flow| satisfied.contains(&flow.cell))
+        });
+        have_all.map(|trial| trial.cell).collect()
     }
 
     /// Returns the number of trials of the run if no trial fails that is not done yet. It is the number

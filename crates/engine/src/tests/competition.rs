@@ -186,3 +186,20 @@ fn each_round_draws_its_starts() {
         assert!(later <= Duration::from_millis(30), "{later:?}");
     }
 }
+
+/// The flows have their successes in different rounds: both run until the second one has its own.
+#[test]
+fn flows_run_together_until_all_have_their_successes() {
+    let mut study = competing();
+    study.rounds = 3;
+    study.successes = Some(1);
+    let plan = Plan::new(&study).expect("few trials");
+    let late = |trial| {
+        let problem = Problem::new(ProblemKind::TimedOut, ["no connection within 10 s"], "");
+        vec![Action::Send(FromAgent::Failed { trial, problem })]
+    };
+    let (ending, recorded) = run(&mut FakeBed::new(second_client(late)), &plan);
+    assert_eq!(ending.expect("an ending"), Ending::Complete);
+    // A first flow that was whole in the first round runs beside the second one, which never is.
+    assert_eq!(flows(&recorded).len(), 6);
+}
