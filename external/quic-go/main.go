@@ -645,13 +645,16 @@ func (d *delivered) done(at int64, more map[string]string) {
 	say(map[string]any{"type": "done", "at_ns": at, "bytes": d.bytes, "crc32": d.crc32, "facts": more})
 }
 
-// admit accepts the first stream of the first connection from the peer with the token.
-func admit(o *order, listener *quic.Listener) (*quic.Conn, *quic.Stream) {
-	type flow struct {
-		connection *quic.Conn
-		stream     *quic.Stream
-	}
-	admitted, isAdmitted := make(chan flow), make(chan struct{})
+// flow is a connection with its stream.
+type flow struct {
+	connection *quic.Conn
+	stream     *quic.Stream
+}
+
+// admit accepts the first stream of the first connection from the peer with the token, and sends the probe's
+// messages back as they come. It returns the probe's connection, too, which is nil without a probe.
+func admit(o *order, listener *quic.Listener) (flow, *quic.Conn) {
+	admitted, probed := make(chan flow), make(chan *quic.Conn, 1)
 	token := tokenBytes(o.Token)
 	var probeToken []byte
 	if o.Probe != nil {
@@ -667,16 +670,12 @@ func admit(o *order, listener *quic.Listener) (*quic.Conn, *quic.Stream) {
 			return
 		}
 		if subtle.ConstantTimeCompare(opening, probeToken) == 1 {
-			// The probe's messages go back as they come; what is sent again counts from the transfer's beginning.
-			go func() {
-				<-isAdmitted
-				count := retransmitted{connection: connection}
-				count.start()
-				for range time.Tick(progressInterval) {
-					count.tell()
-				}
-			}()
-			_, _ = io.Copy(stream, stream)
+			select {
+			case probed <- connection:
+				_, _ = io.Copy(stream, stream)
+			default:
+				_ = connection.CloseWithError(1, "the trial's probe is connected already")
+			}
 			return
 		}
 		if subtle.ConstantTimeCompare(opening, token) != 1 {
@@ -699,9 +698,14 @@ func admit(o *order, listener *quic.Listener) (*quic.Conn, *quic.Stream) {
 			go look(connection)
 		}
 	}()
-	flowed := <-admitted
-	close(isAdmitted)
-	return flowed.connection, flowed.stream
+	// The probe's messages before the transfer have been answered, so that its connection is there.
+	transfer := <-admitted
+	select {
+	case probing := <-probed:
+		return transfer, probing
+	default:
+		return transfer, nil
+	}
 }
 
 func receive(o order) {
@@ -720,8 +724,19 @@ func receive(o order) {
 			}
 		}
 	}()
-	connection, stream := admit(&o, listener)
+	transfer, probing := admit(&o, listener)
+	connection, stream := transfer.connection, transfer.stream
 	say(map[string]any{"type": "connected", "at_ns": monotonicNs()})
+	if probing != nil {
+		// Here, because a short transfer may be over before another goroutine runs.
+		count := retransmitted{connection: probing}
+		count.start()
+		go func() {
+			for range time.Tick(progressInterval) {
+				count.tell()
+			}
+		}()
+	}
 	var answer []byte
 	answered := uint64(0)
 	if o.Exchange != nil {

@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    io::{self, Write},
+    io::{self, Write as _},
     num::NonZero,
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
@@ -14,8 +14,9 @@ use std::{
 use flate2::{Compression, write::GzEncoder};
 use regatta_process::StopRequest;
 use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
 
-use crate::cache::{hexadecimal, mark_used, prune};
+use crate::cache::{hexadecimal, mark_used, prune, replace};
 
 /// Directory of the files that were sent, in the cache of a host's user.
 pub(crate) const HOST_CACHE: &str = "regatta/agents";
@@ -86,14 +87,13 @@ impl AgentFile {
                 compressed_bytes: content.len() as u64,
             });
         }
-        let temporary = cache.join(format!("{key}.{}", std::process::id()));
-        let result = Self::strip_and_compress(executable, &temporary, stop);
-        let _ = fs::remove_file(&temporary);
-        let (digest, content) = result?;
+        let temporary = NamedTempFile::new_in(cache).map_err(failed("write to", cache))?;
+        let (digest, content) = Self::strip_and_compress(executable, temporary.path(), stop)?;
         let compressed_digest = digest_of(&content, stop).map_err(failed("read", executable))?;
-        write_atomically(&compressed, &content)?;
+        replace(cache, &compressed, &content).map_err(failed("write", &compressed))?;
         // Written last: it marks the entry as complete.
-        write_atomically(&digest_file, entry(&digest, &compressed_digest).as_bytes())?;
+        let known = entry(&digest, &compressed_digest);
+        replace(cache, &digest_file, known.as_bytes()).map_err(failed("write", &digest_file))?;
         prune(cache, |path| fs::remove_file(path));
         Ok(Self {
             digest,
@@ -173,14 +173,6 @@ fn compress(part: &[u8], stop: &StopRequest) -> io::Result<Vec<u8>> {
         encoder.write_all(chunk)?;
     }
     encoder.finish()
-}
-
-/// Writes a temporary file and renames it to `path`.
-fn write_atomically(path: &Path, content: &[u8]) -> Result<(), AgentFileError> {
-    let temporary = path.with_extension(format!("{}.part", std::process::id()));
-    fs::write(&temporary, content)
-        .and_then(|()| fs::rename(&temporary, path))
-        .map_err(failed("write", path))
 }
 
 /// Marks this program as used, if it was sent to this host. Removes from its cache files that were not used for a long

@@ -2,10 +2,12 @@
 
 use std::{
     fs::{self, File},
-    io,
+    io::{self, Write as _},
     path::Path,
     time::{Duration, SystemTime},
 };
+
+use tempfile::NamedTempFile;
 
 /// Time after which a file that was not used is removed.
 const MAX_AGE: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -24,6 +26,14 @@ pub(crate) fn prune(cache: &Path, remove: impl Fn(&Path) -> io::Result<()>) {
             let _ = remove(&entry.path());
         }
     }
+}
+
+/// Writes a file of a cache under a name that nobody knows, and puts it at its place when it is complete.
+pub(crate) fn replace(cache: &Path, path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = NamedTempFile::new_in(cache)?;
+    file.write_all(content)?;
+    file.persist(path)?;
+    Ok(())
 }
 
 /// Returns the hexadecimal digits of bytes.

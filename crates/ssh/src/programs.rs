@@ -15,7 +15,7 @@ use flate2::{Compression, write::GzEncoder};
 use regatta_model::directories;
 use sha2::{Digest, Sha256};
 
-use crate::cache::{hexadecimal, mark_used, prune};
+use crate::cache::{hexadecimal, mark_used, prune, replace};
 
 /// First argument of the process on the host.
 pub const FILES_COMMAND: &str = "host-files";
@@ -131,8 +131,12 @@ fn unpack_once(
     }
     print_line("")?;
     fs::create_dir_all(cache)?;
-    let part = cache.join(format!("{digest}.{}.part", std::process::id()));
-    let damaged = part.with_extension("damaged");
+    // Removed at the end, whatever is in it still.
+    let beside = tempfile::Builder::new()
+        .prefix(digest)
+        .suffix(".part")
+        .tempdir_in(cache)?;
+    let [part, damaged] = ["files", "damaged"].map(|name| beside.path().join(name));
     let placed = unpack(&part, digest, bytes, input).and_then(|()| {
         let sums = sums(&part)?;
         // Files of a directory that is there are not whole. A program that runs keeps those that it has open.
@@ -142,12 +146,8 @@ fn unpack_once(
             Err(_) if directory.is_dir() => {}
             renamed => renamed?,
         }
-        let written = part.with_extension("sums");
-        fs::write(&written, sums).and_then(|()| fs::rename(&written, &sums_file))
+        replace(cache, &sums_file, sums.as_bytes())
     });
-    for left in [&part, &damaged] {
-        let _ = fs::remove_dir_all(left);
-    }
     mark_used(&directory);
     prune(cache, |path| {
         fs::remove_dir_all(path).or_else(|_| fs::remove_file(path))

@@ -7,7 +7,7 @@ use std::{
 
 use regatta_model::reason;
 
-use super::{Shared, Watch, tally::Received};
+use super::{Shared, Watch, sending::patience, tally::Received};
 use crate::{
     clock::MonotonicTime,
     content::message_check::MessageSink,
@@ -366,7 +366,8 @@ impl Shared<'_> {
     }
 }
 
-/// Repeats the acknowledgement for every marker that comes, until the sender has it or is silent.
+/// Repeats the acknowledgement for every marker that comes, until the sender has it or is silent. A flow that sends
+/// again what is lost is kept for as long as the sender waits for the acknowledgement in it.
 async fn answer_markers<F: MessageFlow>(
     shared: &Shared<'_>,
     flow: &mut F,
@@ -376,8 +377,15 @@ async fn answer_markers<F: MessageFlow>(
     let trial = shared.trial;
     let silence = trial.order.path.typical_round_trip() * 2 + Duration::from_millis(100);
     let mut until = MonotonicTime::now() + silence;
+    let no_longer = MonotonicTime::now() + patience(trial);
     ending.unanswered = false;
-    while !ending.done && !until.has_passed() && !trial.stop.is_stopped() {
+    while !ending.done && !trial.stop.is_stopped() {
+        if until.has_passed() {
+            if flow.is_drained() || no_longer.has_passed() {
+                break;
+            }
+            until = no_longer.min(MonotonicTime::now() + silence);
+        }
         let mut take = |arrival: Arrival<'_>| {
             if let Some((_, control)) = Control::decode(trial, arrival.data) {
                 ending.note(control);

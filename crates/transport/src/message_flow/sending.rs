@@ -17,7 +17,10 @@ use crate::{
     executor::Executor as _,
     message::{Arrival, MessageEndpoint, MessageFlow},
     opening::Purpose,
-    trial::message_control::{self, Control},
+    trial::{
+        Trial,
+        message_control::{self, Control},
+    },
 };
 
 /// Longest delay that a paced sender makes up for after it was held up, as time at its rate: making
@@ -42,6 +45,15 @@ impl Agreed {
     pub(crate) const fn in_band(at: MonotonicTime, delivered: Delivered) -> Self {
         Self {
             in_band: true,
+            at,
+            delivered,
+        }
+    }
+
+    /// Makes the end of an acknowledgement that came over control.
+    const fn over_control(at: MonotonicTime, delivered: Delivered) -> Self {
+        Self {
+            in_band: false,
             at,
             delivered,
         }
@@ -202,12 +214,28 @@ async fn await_acknowledgement<F: MessageFlow>(
     Ok(answer)
 }
 
-/// Asks for the acknowledgement until it comes: in the flow, or, if the path back loses it,
-/// over control.
+/// Asks for the acknowledgement until it comes: in the flow, or over control, if the path back loses it or the receiver,
+/// which has given it, ends the flow before it is here.
 ///
 /// Before `over` it does not ask, and takes no acknowledgement as one: else N messages would have
 /// been sent in the time of N − 1, faster than the configured rate.
 pub(crate) async fn agree<F: MessageFlow>(
+    shared: &Shared<'_>,
+    flow: &mut F,
+    sent: Delivered,
+    over: MonotonicTime,
+) -> Result<Agreed> {
+    let agreed = agree_in_flow(shared, flow, sent, over).await;
+    match shared.theirs() {
+        Some((at, delivered)) if agreed.is_err() && !shared.stop.is_stopped() => {
+            Ok(Agreed::over_control(at, delivered))
+        }
+        _ => agreed,
+    }
+}
+
+/// Asks for the acknowledgement until it comes, or for [`patience`] after it has come over control.
+async fn agree_in_flow<F: MessageFlow>(
     shared: &Shared<'_>,
     flow: &mut F,
     sent: Delivered,
@@ -229,7 +257,6 @@ pub(crate) async fn agree<F: MessageFlow>(
     {
         return Ok(Agreed::in_band(MonotonicTime::now(), delivered));
     }
-    let patience = trial.order.path.typical_round_trip() * 4 + Duration::from_millis(500);
     if !over.has_passed() {
         // A receiver that has everything acknowledges it without a request, and may have closed before one.
         let early = await_acknowledgement(shared, flow, over).await?;
@@ -250,15 +277,16 @@ pub(crate) async fn agree<F: MessageFlow>(
             return Ok(Agreed::in_band(MonotonicTime::now(), delivered));
         }
         if let Some((at, delivered)) = shared.theirs()
-            && (at + patience).has_passed()
+            && (at + patience(trial)).has_passed()
         {
-            return Ok(Agreed {
-                in_band: false,
-                at,
-                delivered,
-            });
+            return Ok(Agreed::over_control(at, delivered));
         }
     }
+}
+
+/// Returns for how long a sender that knows the acknowledgement by control waits for it in the flow.
+pub(super) fn patience(trial: &Trial) -> Duration {
+    trial.order.path.typical_round_trip() * 4 + Duration::from_millis(500)
 }
 
 /// Tells the other end that its acknowledgement is here, which spares it a wait; if all copies of

@@ -18,6 +18,9 @@ use regatta_transport::{Driver, Stop, TransportError, testing};
 const SIZE: u64 = 400_000;
 const MESSAGE: u64 = 9000;
 
+/// Type of the chunk ABORT (RFC 9260 §3.2).
+const ABORT: u8 = 6;
+
 fn driver() -> &'static dyn Driver {
     *regatta_transport_sctp::drivers()
         .iter()
@@ -48,6 +51,8 @@ struct Impairment {
     noise_after: Option<u32>,
     /// Number of packets after which nothing is delivered.
     dead_after: Option<u32>,
+    /// Number of packets after which only an ABORT comes back to the client.
+    silent_after: Option<u32>,
 }
 
 /// Pseudorandom numbers, the same in every run (Numerical Recipes' generator).
@@ -100,6 +105,10 @@ fn relay(socket: &UdpSocket, to: SocketAddr, impairment: Impairment, over: &Atom
             let mut damaged = packet.to_vec();
             damaged[length / 2] ^= 1;
             send(&damaged, target);
+        }
+        let is_silent = (impairment.silent_after).is_some_and(|after| count > after);
+        if is_silent && from == to && packet.get(12) != Some(&ABORT) {
+            continue;
         }
         let drawn = draws.permille();
         if drawn < impairment.lost || impairment.dead_after.is_some_and(|after| count > after) {
@@ -231,6 +240,26 @@ fn late_and_duplicate_packets_are_tolerated(ordered: bool) {
         ..Impairment::default()
     };
     all_is_delivered(ordered, impairment);
+}
+
+/// A receiver that has acknowledged everything gives up a sender that hears nothing of it, and aborts: the sender, which
+/// waits for room for its requests, knows the acknowledgement over control.
+#[test]
+fn receiver_that_has_everything_may_abort() {
+    let impairment = Impairment {
+        silent_after: Some(6),
+        ..Impairment::default()
+    };
+    let ends = run_until(Duration::from_secs(120), impairment, |role| {
+        let mut order = order(role, false);
+        order.workload.kind = testing::order_for(role, driver().descriptor().name, 1000, 1000)
+            .workload
+            .kind;
+        order
+    });
+    let (sender, receiver) = reports(ends);
+    assert_eq!(receiver.measurements.metrics["bytes_delivered"], 1000.0);
+    assert_eq!(sender.measurements.facts["acknowledgement"], "control");
 }
 
 #[test]
