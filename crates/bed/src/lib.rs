@@ -31,7 +31,7 @@ pub use exit::Exit;
 pub use json_child::{ChildOutput, JsonChild, ProcessEnd};
 pub use launch::{ChildProcess, Errors, Input, Launched, LaunchedProcess, Launcher};
 pub use regatta_control::Host;
-pub use regatta_forwarder::{LinkCounters, UnsupportedCounters};
+pub use regatta_forwarder::{CompetingFlow, FlowCounters, LinkCounters, UnsupportedCounters};
 pub use regatta_path_daemon::messages::PathCounters;
 pub use regatta_process::{
     Executable, LastLines, MalformedLine, OnStop, StopRequest, problem, write_line,

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use regatta_control::Host;
+use regatta_forwarder::{CompetingFlow, FlowCounters};
 use regatta_model::{Condition, PathCheck, PortRange, Text};
 use regatta_path_daemon::messages::PathCounters;
 use regatta_process::StopRequest;
@@ -83,6 +84,20 @@ pub trait TestBed {
     /// # Errors
     /// If a path daemon does not answer.
     fn counters(&mut self) -> Result<PathCounters, BedError>;
+    /// Tells the flows of a competition apart until the next [`TestBed::set_condition`], and gives each its own delay.
+    ///
+    /// # Errors
+    /// If a path daemon does not answer.
+    fn set_flows(&mut self, _flows: &[CompetingFlow]) -> Result<(), BedError> {
+        Ok(())
+    }
+    /// Returns the counters of each flow since [`TestBed::set_flows`]; none where the path does not tell them apart.
+    ///
+    /// # Errors
+    /// If a path daemon does not answer.
+    fn flow_counters(&mut self) -> Result<Vec<FlowCounters>, BedError> {
+        Ok(Vec::new())
+    }
     /// Ends the sampling of the path's queues until the next [`TestBed::set_condition`]: in virtual time a pause is as
     /// expensive as what runs in it.
     ///

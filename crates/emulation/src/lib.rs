@@ -12,6 +12,7 @@ mod bottleneck;
 mod correlated_delay;
 mod delay;
 mod discipline;
+mod flows;
 mod impairments;
 mod in_flight;
 mod link;
@@ -22,6 +23,7 @@ mod rng;
 mod settings;
 
 pub use delay::{DelayMoments, delay_moments, netem_table};
+pub use flows::{FlowCounters, FlowPath};
 pub use link::EmulatedLink;
 pub use outcome::{Counters, Discarded, Due, Offer};
 pub use packet::{Ecn, Packet};

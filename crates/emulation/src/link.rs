@@ -8,6 +8,7 @@ use crate::{
     bottleneck::Bottleneck,
     correlated_delay::CorrelatedDelay,
     discipline::{Discipline, Fates, Limit},
+    flows::{Counted, FlowCounters, FlowPath, Flows},
     impairments::{
         BLEACHED, CORRUPTED, ECT_LOSS, ImpairmentRng, PacketImpairments, REMARKED, SKIPS, TWICE,
     },
@@ -59,6 +60,7 @@ pub struct EmulatedLink<P> {
     latest_due: u64,
     now: u64,
     counters: Counters,
+    flows: Flows,
     discarded: Vec<Discarded<P>>,
 }
 
@@ -92,6 +94,7 @@ impl<P: Packet> EmulatedLink<P> {
             latest_due: 0,
             now: 0,
             counters: Counters::default(),
+            flows: Flows::none(direction),
             discarded: Vec::new(),
             settings,
             schedule,
@@ -119,6 +122,7 @@ impl<P: Packet> EmulatedLink<P> {
         let size = packet.size() as u64;
         let ordinal = self.counters.offered;
         self.counters.offered += 1;
+        self.flows.offered(&packet);
         let impairments = self.impairment_rng.next(ordinal);
         if size > self.mtu_bytes {
             return self.dropped(packet, PacketCounter::Mtu);
@@ -183,7 +187,10 @@ impl<P: Packet> EmulatedLink<P> {
             packets: self.settings.link.queue_packets.unwrap_or(u64::MAX),
         };
         let mut fates = Fates {
-            counters: &mut self.counters.packets,
+            counted: Counted {
+                all: &mut self.counters.packets,
+                flows: &mut self.flows,
+            },
             discarded: &mut self.discarded,
             ecn: self.settings.link.ecn,
         };
@@ -193,6 +200,7 @@ impl<P: Packet> EmulatedLink<P> {
     #[inline]
     fn dropped(&mut self, packet: P, cause: PacketCounter) -> Offer<P> {
         self.counters.packets[cause] += 1;
+        self.flows.count(&packet, cause);
         Offer::Dropped { packet, cause }
     }
 
@@ -263,6 +271,21 @@ impl<P: Packet> EmulatedLink<P> {
         self.counters
     }
 
+    /// Tells these flows apart from now on. The delay of each is beyond the bottleneck, so that their packets meet in one
+    /// queue.
+    pub fn set_flows(&mut self, paths: &[FlowPath]) {
+        self.flows.set(paths);
+        if self.flows.reorder() {
+            self.wire.allow_reordering();
+        }
+    }
+
+    /// Returns the counters of the packets of each flow since it was set.
+    #[must_use]
+    pub fn flow_counters(&self) -> Vec<FlowCounters> {
+        self.flows.counters()
+    }
+
     /// Returns the time at which a packet that arrives at `now` begins to be sent, or `None` if it
     /// has to wait. Without a bottleneck it need not wait, as long as there is memory.
     #[inline]
@@ -313,7 +336,10 @@ impl<P: Packet> EmulatedLink<P> {
                 return;
             }
             let mut fates = Fates {
-                counters: &mut self.counters.packets,
+                counted: Counted {
+                    all: &mut self.counters.packets,
+                    flows: &mut self.flows,
+                },
                 discarded: &mut self.discarded,
                 ecn: self.settings.link.ecn,
             };
@@ -347,7 +373,9 @@ impl<P: Packet> EmulatedLink<P> {
         if impairments.has(BLEACHED | REMARKED) {
             self.change_ecn(&mut packet, impairments);
         }
-        let at = self.due(sent, impairments);
+        let at = self
+            .due(sent, impairments)
+            .saturating_add(self.flows.delay(&packet));
         if impairments.has(TWICE) {
             self.counters.packets[PacketCounter::Duplicated] += 1;
             self.hold(at, ordinal, size, packet.duplicate());

@@ -58,6 +58,11 @@ pub trait Packet: Sized {
         0
     }
 
+    /// Returns the packet's source and destination port, where it has them.
+    fn ports(&self) -> Option<[u16; 2]> {
+        None
+    }
+
     /// Returns the packet's ECN codepoint.
     fn ecn(&self) -> Ecn {
         Ecn::NotEct

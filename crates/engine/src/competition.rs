@@ -1,11 +1,12 @@
 //! Flows of a competition: when each starts, what the failure of one means for the others, and what they get of the path.
 
-use std::time::Duration;
+use std::{net::SocketAddr, time::Duration};
 
 use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
+use regatta_bed::{CompetingFlow, FlowCounters};
 use regatta_model::{
     Measurements, Outcome, Series, Text, TrialRecord, WorkloadKind,
     metric::{id, series_id},
@@ -23,15 +24,19 @@ const NEAR: f64 = 0.1;
 const NEAR_WINDOWS: usize = 3;
 
 /// Returns the position and the time of each start, in order. Beside its own start each flow of a competition has an offset
-/// from a uniform distribution over the path's longest round-trip delay, drawn by the seed of the round: flows that start
+/// from a uniform distribution over the longest round-trip delay of any, drawn by the seed of the round: flows that start
 /// at once on a clock without noise would lock into one phase of the queue, the same in each round.
 pub(crate) fn starts(plan: &Plan, trials: &[PlannedTrial]) -> Vec<(usize, Duration)> {
     if let [_] = trials {
         return vec![(0, Duration::ZERO)];
     }
+    let round_trip = |trial: &PlannedTrial| {
+        let shared = plan.condition(trial.cell).longest_round_trip_delay();
+        shared + 2 * plan.flow_delay(trial.cell)
+    };
+    let range = trials.iter().map(round_trip).max().unwrap_or_default();
     let mut starts: Vec<(usize, Duration)> = (trials.iter().enumerate())
         .map(|(position, trial)| {
-            let range = plan.condition(trial.cell).longest_round_trip_delay();
             let mut random = ChaCha8Rng::seed_from_u64(plan.random_seed(trial));
             // The upper 53 bits make a number from 0 to 1 without 1.
             let part = (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
@@ -46,6 +51,32 @@ pub(crate) fn starts(plan: &Plan, trials: &[PlannedTrial]) -> Vec<(usize, Durati
         *at -= first;
     }
     starts
+}
+
+/// Returns how the path tells flows apart whose servers listen at these addresses.
+pub(crate) fn flows(
+    plan: &Plan,
+    trials: &[PlannedTrial],
+    listen: &[SocketAddr],
+) -> Vec<CompetingFlow> {
+    let flow = |(trial, listen): (&PlannedTrial, &SocketAddr)| CompetingFlow {
+        server_port: listen.port(),
+        delay: plan.flow_delay(trial.cell),
+    };
+    trials.iter().zip(listen).map(flow).collect()
+}
+
+/// Adds what the path has counted of each flow, if it tells flows apart. A flow whose packets do not have the port of its
+/// server is not told apart: nothing is known of it.
+pub(crate) fn count(counted: &[FlowCounters], records: &mut [TrialRecord]) {
+    for (counted, record) in counted.iter().zip(records) {
+        if record.outcome != Outcome::Measured || counted.offered == 0 {
+            continue;
+        }
+        let metrics = &mut record.measurements.metrics;
+        metrics.insert(id::FLOW_QUEUE_DROPS, counted.dropped as f64);
+        metrics.insert(id::FLOW_MARKED, counted.marked as f64);
+    }
 }
 
 /// Returns the explanation of a flow that another one has ended, without its reason, which [`judged`] gives.

@@ -564,6 +564,13 @@ impl Plan {
         competition.flow(&self.study.transports[cell.transport].label)
     }
 
+    /// Returns the delay each way that a flow of a competition has beside its condition's.
+    pub(crate) fn flow_delay(&self, cell: Cell) -> Duration {
+        let own = self.flow(cell).and_then(|flow| flow.rtt);
+        let shared = self.condition(cell).longest_round_trip_delay();
+        own.map_or(Duration::ZERO, |own| own.saturating_sub(shared) / 2)
+    }
+
     /// Returns the names of a cell's transport, condition and workload.
     pub(crate) fn names(&self, cell: Cell) -> [&String; 3] {
         [

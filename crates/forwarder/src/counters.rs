@@ -1,5 +1,7 @@
 //! Counters of one direction of a path.
 
+use std::time::Duration;
+
 use regatta_model::{Fate, PacketCounters};
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +19,26 @@ pub struct UnsupportedCounters {
     pub queue_max_bytes: bool,
     /// Lateness of the packets that left.
     pub lateness: bool,
+}
+
+/// Flow of a competition, as a path tells it apart from others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CompetingFlow {
+    /// Port on which its server listens.
+    pub server_port: u16,
+    /// Delay of its packets each way beside the condition's, beyond the bottleneck.
+    pub delay: Duration,
+}
+
+/// Counters of the packets of one flow, of both directions, since the flow was set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FlowCounters {
+    /// Packets that entered the path.
+    pub offered: u64,
+    /// Packets that a queue of the path dropped.
+    pub dropped: u64,
+    /// Packets that a queue of the path marked.
+    pub marked: u64,
 }
 
 /// Counters of one direction of the path since its condition was set.

@@ -63,6 +63,10 @@ impl Packet for Frame {
         ip::flow(&self.bytes()[HEADER_BYTES..])
     }
 
+    fn ports(&self) -> Option<[u16; 2]> {
+        ip::ports(&self.bytes()[HEADER_BYTES..])
+    }
+
     fn ecn(&self) -> Ecn {
         ip::ecn(&self.bytes()[HEADER_BYTES..])
     }

@@ -39,6 +39,13 @@ fn parse(packet: &[u8]) -> Option<Flow<'_>> {
     }
 }
 
+/// Returns the source and the destination port of a packet; `None` of a fragment, and of a protocol without ports.
+pub(crate) fn ports(packet: &[u8]) -> Option<[u16; 2]> {
+    let flow = parse(packet).filter(|flow| WITH_PORTS.contains(&flow.protocol))?;
+    let [a, b, c, d] = *flow.payload.first_chunk()?;
+    Some([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])])
+}
+
 /// Returns a hash of the addresses, the protocol and the ports of a packet; of fragments without the ports.
 pub(crate) fn flow(packet: &[u8]) -> u32 {
     let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
@@ -192,6 +199,19 @@ mod tests {
     }
 
     #[test]
+    fn a_packet_has_ports_and_a_fragment_has_none() {
+        for protocol in [6, 17, 132] {
+            assert_eq!(
+                ports(&v4(0, protocol, 0, [443, 50_000])),
+                Some([443, 50_000])
+            );
+        }
+        assert_eq!(ports(&v6(0, [443, 50_000])), Some([443, 50_000]));
+        assert_eq!(ports(&v4(0, 1, 0, [443, 50_000])), None, "ICMP");
+        assert_eq!(ports(&v4(0, 17, 0x2000, [443, 50_000])), None);
+    }
+
+    #[test]
     fn what_is_no_packet_has_no_codepoint() {
         for mut bytes in [
             vec![],
@@ -202,7 +222,7 @@ mod tests {
             vec![0x60; 39],
         ] {
             set_ecn(&mut bytes, Ecn::Ce);
-            let _ = (ecn(&bytes), flow(&bytes));
+            let _ = (ecn(&bytes), flow(&bytes), ports(&bytes));
         }
     }
 }

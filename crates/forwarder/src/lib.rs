@@ -31,8 +31,8 @@ use nix::{
     poll::{PollFd, PollFlags, ppoll},
     sys::eventfd::{EfdFlags, EventFd},
 };
-use regatta_emulation::{Direction, Discarded, Due, EmulatedLink, Offer};
-use regatta_model::{Condition, PacketCounter};
+use regatta_emulation::{Direction, Discarded, Due, EmulatedLink, FlowPath, Offer};
+use regatta_model::{Condition, Fate, PacketCounter};
 
 use self::{
     capture::{CAPTURED, COPY, Verdict},
@@ -43,7 +43,7 @@ use self::{
 };
 pub use self::{
     capture::{CaptureOrder, CaptureSender, CaptureSummary, PASSED, Recorder},
-    counters::{LinkCounters, UnsupportedCounters},
+    counters::{CompetingFlow, FlowCounters, LinkCounters, UnsupportedCounters},
     error::ForwarderError,
 };
 
@@ -180,6 +180,42 @@ impl Forwarder {
     /// devices are not included.
     pub fn counters(&self) -> Result<[LinkCounters; 2], ForwarderError> {
         self.request(|running| running.links.each_ref().map(Link::counters))
+    }
+
+    /// Tells these flows apart from now on, until the next [`Forwarder::set`].
+    pub fn set_flows(&self, flows: &[CompetingFlow]) -> Result<(), ForwarderError> {
+        let path = |flow: &CompetingFlow| FlowPath {
+            port: flow.server_port,
+            delay: flow.delay,
+        };
+        let paths: Vec<FlowPath> = flows.iter().map(path).collect();
+        self.request(move |running| {
+            for link in &mut running.links {
+                link.emulated.set_flows(&paths);
+            }
+        })
+    }
+
+    /// Returns the counters of each flow since [`Forwarder::set_flows`].
+    pub fn flow_counters(&self) -> Result<Vec<FlowCounters>, ForwarderError> {
+        self.request(|running| {
+            let [forward, reverse] = running
+                .links
+                .each_ref()
+                .map(|it| it.emulated.flow_counters());
+            let both = forward.into_iter().zip(reverse);
+            let of_both = both.map(|(forward, reverse)| {
+                let sum = |part: fn(&regatta_emulation::FlowCounters) -> u64| {
+                    part(&forward) + part(&reverse)
+                };
+                FlowCounters {
+                    offered: sum(|it| it.offered),
+                    dropped: sum(|it| it.packets.with_fate(Fate::Dropped)),
+                    marked: sum(|it| it.packets[PacketCounter::Marked]),
+                }
+            });
+            of_both.collect()
+        })
     }
 
     /// Sends all packets from now on to the capture `tap`, or to none. The previous capture has

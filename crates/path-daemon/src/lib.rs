@@ -41,7 +41,9 @@ pub use netem::{refusal, wire_up};
 pub use netlink::loopback_up;
 use real::RealPath;
 use regatta_control::Host;
-use regatta_forwarder::{CaptureOrder, CaptureSummary, ForwarderError, LinkCounters, clock};
+use regatta_forwarder::{
+    CaptureOrder, CaptureSummary, CompetingFlow, FlowCounters, ForwarderError, LinkCounters, clock,
+};
 use regatta_model::{Condition, Emulator, HostTuning, Offloads, PathCheck, PathSetup, Text};
 use regatta_process::{die_with_parent, write_line};
 use serde::Serialize;
@@ -122,6 +124,8 @@ fn serve(daemon: &mut Option<Daemon>, line: &str) -> Result<Value, DaemonError> 
             daemon.set(&condition.with_kernel_queues(), seed).map(json)
         }
         (ToDaemon::Begin, Some(daemon)) => daemon.path.begin().map(json),
+        (ToDaemon::SetFlows { flows }, Some(daemon)) => daemon.path.set_flows(&flows).map(json),
+        (ToDaemon::FlowCounters, Some(daemon)) => daemon.path.flow_counters().map(json),
         (ToDaemon::Counters, Some(daemon)) => daemon.counters().map(json),
         (ToDaemon::StopSampling, Some(daemon)) => {
             daemon.path.stop_sampling();
@@ -177,6 +181,16 @@ trait Path {
     /// Returns the counters of both directions since the condition was set.
     fn counters(&mut self) -> Result<[LinkCounters; 2], DaemonError> {
         Ok(Default::default())
+    }
+
+    /// Tells these flows apart until the next condition is set. A path that cannot is the same for all.
+    fn set_flows(&mut self, _flows: &[CompetingFlow]) -> Result<(), DaemonError> {
+        Ok(())
+    }
+
+    /// Returns the counters of each flow; none where the path does not tell them apart.
+    fn flow_counters(&mut self) -> Result<Vec<FlowCounters>, DaemonError> {
+        Ok(Vec::new())
     }
 
     /// Ends the sampling of the queues until the next condition is set.

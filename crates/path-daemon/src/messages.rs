@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use regatta_control::Host;
-use regatta_forwarder::{CaptureOrder, LinkCounters};
+use regatta_forwarder::{CaptureOrder, CompetingFlow, LinkCounters};
 use regatta_model::{
     Condition, Emulator, LossBy, Offloads, PathSetup, Phrase, Placement, PortRange, Problem, phrase,
 };
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// Version of these messages. Both ends are the same binary in `regatta`; a difference means that a
 /// bed was made with another binary.
-pub const DAEMON_PROTOCOL_VERSION: u32 = 13;
+pub const DAEMON_PROTOCOL_VERSION: u32 = 14;
 
 /// Requests of the controller, with the types of their results; `()` where none is named.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,13 @@ pub enum ToDaemon {
     },
     /// Begin the condition's schedule and its traces, as the transfer starts now.
     Begin,
+    /// Tell these flows apart until the next condition is set.
+    SetFlows {
+        /// The flows.
+        flows: Vec<CompetingFlow>,
+    },
+    /// Send the counters of each flow (`Vec<FlowCounters>`; none where the path does not tell them apart).
+    FlowCounters,
     /// Send the counters since the condition was set ([`PathCounters`]).
     Counters,
     /// Do not sample the queues until the next condition is set.

@@ -1,7 +1,10 @@
 //! Path made by Regatta's own emulator: a TUN device in each host and a thread that carries packets
 //! between them.
 
-use regatta_forwarder::{CaptureOrder, CaptureSummary, Forwarder, LinkCounters, Recorder, clock};
+use regatta_forwarder::{
+    CaptureOrder, CaptureSummary, CompetingFlow, FlowCounters, Forwarder, LinkCounters, Recorder,
+    clock,
+};
 use regatta_model::{BitRate, Condition, Link, PacketCounter, PathSetup};
 
 use super::{ADDRESSES, Path, error::DaemonError, kernel_release, namespaces::Namespace, tun::Tun};
@@ -115,6 +118,14 @@ impl Path for UserspacePath {
         };
         self.forwarder.set_capture(None)?;
         Ok(Some(recorder.finish()))
+    }
+
+    fn set_flows(&mut self, flows: &[CompetingFlow]) -> Result<(), DaemonError> {
+        Ok(self.forwarder.set_flows(flows)?)
+    }
+
+    fn flow_counters(&mut self) -> Result<Vec<FlowCounters>, DaemonError> {
+        Ok(self.forwarder.flow_counters()?)
     }
 
     fn counters(&mut self) -> Result<[LinkCounters; 2], DaemonError> {

@@ -7,6 +7,7 @@ use std::{fs::File, net::IpAddr, path::Path, time::Duration};
 
 use nix::sched::CloneFlags;
 use regatta_control::Host;
+use regatta_forwarder::{CompetingFlow, FlowCounters};
 use regatta_model::{
     BedKind, Condition, Emulator, PathCheck, PathSetup, Placement, PortRange, Problem, ProblemKind,
     Text, reason,
@@ -447,6 +448,16 @@ impl TestBed for Bed {
             reverse: of(counters.last()).reverse,
             cpu_ns: counters.iter().map(|counters| counters.cpu_ns).sum(),
         })
+    }
+
+    /// Of two daemons neither sees both directions of a flow, and each has a network as it is or netem.
+    fn set_flows(&mut self, flows: &[CompetingFlow]) -> Result<(), BedError> {
+        let flows = flows.to_vec();
+        self.request(&ToDaemon::SetFlows { flows }, "tell flows apart")
+    }
+
+    fn flow_counters(&mut self) -> Result<Vec<FlowCounters>, BedError> {
+        self.request_one(&ToDaemon::FlowCounters, "tell its counters", ANSWER_TIMEOUT)
     }
 
     fn stop_sampling(&mut self) -> Result<(), BedError> {

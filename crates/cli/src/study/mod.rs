@@ -20,7 +20,7 @@ use regatta_model::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    args::{Rounds, RunArgs, TwoHosts, exact},
+    args::{Rounds, RunArgs, TwoHosts, exact, option_messages},
     exit::{Failure, OrFailure as _, Result, did_you_mean, refuse},
     text_file::{self, TextFileError},
 };
@@ -321,6 +321,14 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>> {
     apply_guests(args, study, &mut changes);
     study.capture = args.capture.or(study.capture);
     path_options::choose_emulation(&args.path, study.capture.is_some(), &mut study.path)?;
+    study.give_flows_their_paths().map_err(|mistake| {
+        let message = option_messages::in_options(&mistake.message, "");
+        let hint = option_messages::in_options(&mistake.hint, "");
+        Failure::input(
+            format!("competition `{}`: {message}", mistake.competition),
+            hint,
+        )
+    })?;
     study.guest.clock = args.clock.unwrap_or(study.guest.clock);
     study.guest.kernel = args.kernel.clone().or(study.guest.kernel.take());
     if args.aa {

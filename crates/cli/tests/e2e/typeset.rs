@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Stdio,
+    process::{Command, Stdio},
 };
 
 use nix::{
@@ -153,25 +153,67 @@ fn without_python_the_earlier_report_is_kept() {
     assert_untouched(&bench);
 }
 
+/// Returns a command with the typesetter of `make pdf`, unless the tests name another.
+fn with_typesetter(mut command: Command) -> Command {
+    match std::env::var_os("REGATTA_PDF") {
+        Some(named) => command.env("REGATTA_PDF", named),
+        None => command.env_remove("REGATTA_PDF"),
+    };
+    command
+}
+
 #[test]
 fn run_and_report_write_the_same_short_pdf() {
     let bench = Bench::new();
     bench.write("study.toml", &SMALL.replace("rounds = 2", "rounds = 1"));
-    let with_typesetter = |args: &[&str]| {
-        let mut command = bench.regatta(args);
-        // That of `make pdf`, unless the tests name another.
-        match std::env::var_os("REGATTA_PDF") {
-            Some(named) => command.env("REGATTA_PDF", named),
-            None => command.env_remove("REGATTA_PDF"),
-        };
-        let done = Done::from(command.output().expect("the binary starts"));
+    let written = |args: &[&str]| {
+        let output = with_typesetter(bench.regatta(args)).output();
+        let done = Done::from(output.expect("the binary starts"));
         assert!([0, 1].contains(&done.code()), "{done:#?}");
         fs::read(bench.path("out/brief.pdf")).expect("`brief.pdf`: run `make pdf`")
     };
-    let first = with_typesetter(&["run", "study.toml", "--no-progress", "--out", "out"]);
+    let first = written(&["run", "study.toml", "--no-progress", "--out", "out"]);
     assert!(first.starts_with(b"%PDF-"));
     fs::remove_file(bench.path("out/brief.pdf")).expect("it was there");
-    assert_eq!(first, with_typesetter(&["report", "out", "--pdf=brief"]));
+    assert_eq!(first, written(&["report", "out", "--pdf=brief"]));
+}
+
+/// A node has neither the submitter's home nor what `make pdf` has put there.
+#[test]
+fn shards_that_a_node_merges_have_a_short_pdf() {
+    let bench = Bench::new();
+    bench.write("study.toml", SMALL);
+    let submit = ["submit", "study.toml", "--slurm", "--write-only", "--out"];
+    let submit = [&submit[..], &["big", "--bed", "netns", "--shards", "2"]].concat();
+    let submitted = with_typesetter(bench.regatta(&submit)).output();
+    Done::from(submitted.expect("the binary starts")).assert_code(0);
+    let on_node = |script: &str, task: &str| {
+        let mut command = bench.command("bash");
+        command.arg(script).env("HOME", bench.path("nobody"));
+        for variable in ["REGATTA_PDF", "XDG_CACHE_HOME"] {
+            command.env_remove(variable);
+        }
+        command.env("SLURM_ARRAY_TASK_ID", task);
+        command
+            .env("SLURM_JOB_ID", "1")
+            .env("SLURM_ARRAY_JOB_ID", "1");
+        let status = command.status().expect("bash starts");
+        assert!(
+            [Some(0), Some(1)].contains(&status.code()),
+            "{script}: {status}"
+        );
+    };
+    on_node("big/shards.sbatch", "1");
+    on_node("big/shards.sbatch", "2");
+    on_node("big/merge.sbatch", "");
+    let brief = fs::read(bench.path("big/merged/brief.pdf")).expect("`brief.pdf`");
+    assert!(brief.starts_with(b"%PDF-"));
+    let status = bench.run(&["status", "big"]);
+    assert!(
+        status.stdout.contains("merged in `big/merged`"),
+        "{status:#?}"
+    );
+    assert!(!status.stdout.contains("brief.pdf"), "{status:#?}");
 }
 
 #[test]

@@ -11,9 +11,10 @@ mod red;
 
 use std::time::Duration;
 
-use regatta_model::{PacketCounter, PacketCounters, QueueDiscipline, RedThresholds};
+use regatta_model::{PacketCounter, QueueDiscipline, RedThresholds};
 
 use crate::{
+    flows::Counted,
     outcome::Discarded,
     packet::{Ecn, Packet},
     queue::{Queue, Waiting},
@@ -27,7 +28,7 @@ use pie::Pie;
 use red::Red;
 
 /// Returns a time in nanoseconds. A condition has none that does not fit.
-fn nanoseconds(time: Duration) -> u64 {
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
@@ -40,7 +41,7 @@ pub(crate) struct Limit {
 
 /// Where a discipline puts what it drops and marks.
 pub(crate) struct Fates<'a, P> {
-    pub(crate) counters: &'a mut PacketCounters<u64>,
+    pub(crate) counted: Counted<'a>,
     pub(crate) discarded: &'a mut Vec<Discarded<P>>,
     /// Whether packets that can be marked are, instead of being dropped.
     pub(crate) ecn: bool,
@@ -50,7 +51,7 @@ impl<P: Packet> Fates<'_, P> {
     /// Drops a packet. One that was to be lost on the wire has been counted and given back already.
     fn discard(&mut self, at: u64, waiting: Waiting<P>, cause: PacketCounter) {
         if let Some(packet) = waiting.packet {
-            self.counters[cause] += 1;
+            self.counted.count(&packet, cause);
             self.discarded.push(Discarded { at, packet, cause });
         }
     }
@@ -64,7 +65,7 @@ impl<P: Packet> Fates<'_, P> {
             waiting.ecn = Ecn::Ce;
             if let Some(packet) = &mut waiting.packet {
                 packet.set_ecn(Ecn::Ce);
-                self.counters[PacketCounter::Marked] += 1;
+                self.counted.count(packet, PacketCounter::Marked);
             }
         }
         true
@@ -278,8 +279,13 @@ impl<P: Packet> Discipline<P> {
 
 #[cfg(test)]
 mod testing {
+    use regatta_model::PacketCounters;
+
     use super::*;
-    use crate::impairments::PacketImpairments;
+    use crate::{
+        flows::{self, Flows},
+        impairments::PacketImpairments,
+    };
 
     pub(super) const MS: u64 = 1_000_000;
 
@@ -287,13 +293,17 @@ mod testing {
     #[derive(Default)]
     pub(super) struct Counted {
         counters: PacketCounters<u64>,
+        flows: Flows,
         discarded: Vec<Discarded<Vec<u8>>>,
     }
 
     impl Counted {
         pub(super) fn fates(&mut self, ecn: bool) -> Fates<'_, Vec<u8>> {
             Fates {
-                counters: &mut self.counters,
+                counted: flows::Counted {
+                    all: &mut self.counters,
+                    flows: &mut self.flows,
+                },
                 discarded: &mut self.discarded,
                 ecn,
             }

@@ -210,6 +210,7 @@ impl TrialRunner<'_> {
         if trials.len() > 1 {
             records = competition::judged(records);
             competition::measure(self.plan, trials, &starts, &mut records);
+            competition::count(&self.bed.flow_counters()?, &mut records);
         }
         Ok(Some(records))
     }
@@ -344,6 +345,12 @@ impl TrialRunner<'_> {
         self.start_capture(first)?;
         let path_begun = Instant::now();
         let ready = self.make_ends_ready(trials);
+        if let Ok(listen) = &ready
+            && trials.len() > 1
+        {
+            let flows = competition::flows(self.plan, trials, listen);
+            self.bed.set_flows(&flows)?;
+        }
         Ok(ready.map(|listen| (listen, path_begun)))
     }
 
@@ -571,6 +578,7 @@ impl TrialRunner<'_> {
             condition.forward.delay = *round_trip / 2;
             condition.reverse.delay = *round_trip / 2;
         }
+        condition.lengthen(self.plan.flow_delay(trial.cell));
         condition
     }
 

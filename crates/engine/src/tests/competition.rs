@@ -11,6 +11,7 @@ fn competing() -> Study {
         transport: transport.to_owned(),
         copy_of: None,
         start: Duration::ZERO,
+        rtt: None,
         workload: None,
     };
     let competition = Workload {

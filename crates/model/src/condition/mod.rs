@@ -199,6 +199,15 @@ impl Condition {
         self.forward.delay + self.reverse.delay
     }
 
+    /// Adds a delay to each way, at all times.
+    pub fn lengthen(&mut self, by: Duration) {
+        let steps = self.schedule.iter_mut();
+        let steps = steps.flat_map(|step| [&mut step.forward, &mut step.reverse]);
+        for link in steps.chain([&mut self.forward, &mut self.reverse]) {
+            link.delay += by;
+        }
+    }
+
     /// Returns the longest round-trip propagation delay that the path ever has, without jitter and
     /// queues.
     #[must_use]

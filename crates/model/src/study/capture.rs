@@ -4,14 +4,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Emulator, PathSetup,
-    message::{Message, message, text_setting},
-};
-use crate::{
-    named::Named as _,
-    units::{Bytes, UnitError},
-};
+use super::{PathSetup, message::Message};
+use crate::units::{Bytes, UnitError};
 
 /// Part of each packet that a capture keeps, and whether the file stays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -49,21 +43,7 @@ impl CaptureSetup {
     /// # Errors
     /// The setting that asks for netem.
     pub fn path(path: PathSetup) -> Result<PathSetup, Message> {
-        match path.needs_netem() {
-            _ if path.emulator.is_absent() => Err(message!([
-                "with ",
-                text_setting("emulator", path.emulator.as_str()),
-                " no emulator carries the packets",
-            ])),
-            Some((key, value)) => Err(message!([
-                text_setting(key, value),
-                " asks for netem, which does not tell what it does to each packet",
-            ])),
-            None => Ok(PathSetup {
-                emulator: Emulator::Userspace,
-                ..path
-            }),
-        }
+        path.without_netem("does not tell what it does to each packet")
     }
 }
 
@@ -90,7 +70,7 @@ impl FromStr for CaptureSetup {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{super::Emulator, *};
     use crate::study::Placement;
 
     #[test]

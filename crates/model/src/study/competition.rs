@@ -3,9 +3,9 @@
 use std::{collections::BTreeSet, ops::Range, time::Duration};
 
 use super::{
-    Transport,
+    BedKind, Study, Transport,
     error::Result,
-    message::{key as name_of, message, text_setting},
+    message::{Message, key as name_of, message, text_setting},
     parts::TransportSpans,
     section::{Section, Taken, refuse},
 };
@@ -214,12 +214,15 @@ impl CompetitionReader<'_> {
             let count = flow.number("count", 1, most)?.unwrap_or(1);
             let start = flow.duration("start", "5s")?;
             let start = flow.time(start, "5s")?.unwrap_or_default();
+            let rtt = flow.duration("rtt", "160ms")?;
+            let rtt = flow.time(rtt, "160ms")?;
             let workload = self.workload(&mut flow)?;
             flow.end()?;
             let workload = workload.filter(|work| work.name != base.name).map(Box::new);
             for _ in 0..count {
                 let copy = CompetitionFlow {
                     start,
+                    rtt,
                     workload: workload.clone(),
                     ..self.flow(section, &label, &span, &flows)?
                 };
@@ -253,6 +256,7 @@ impl CompetitionReader<'_> {
             copy_of: (before > 0).then(|| label.to_owned()),
             transport,
             start: Duration::ZERO,
+            rtt: None,
             workload: None,
         })
     }
@@ -272,6 +276,74 @@ impl CompetitionReader<'_> {
         self.transports.push(transport);
         let spans = self.spans[position].clone();
         self.spans.push(spans);
+    }
+}
+
+/// Mistake in a competition of a study.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CompetitionMistake {
+    /// Name of the competition.
+    pub competition: String,
+    /// What is wrong.
+    pub message: Message,
+    /// What to do.
+    pub hint: Message,
+}
+
+impl Study {
+    /// Chooses the emulator that gives flows round-trip delays of their own, if a flow has one.
+    ///
+    /// # Errors
+    /// Another emulator is asked for, or a delay that is shorter than that of the path.
+    pub fn give_flows_their_paths(&mut self) -> Result<(), CompetitionMistake> {
+        for workload in &self.workloads {
+            let flows = workload.competition.iter().flat_map(|it| &it.flows);
+            for (flow, rtt) in flows.filter_map(|flow| Some((flow, flow.rtt?))) {
+                let mistake = |message: Message, hint: Message| CompetitionMistake {
+                    competition: workload.name.clone(),
+                    message,
+                    hint,
+                };
+                if self.bed == BedKind::Hosts {
+                    return Err(mistake(
+                        message!([
+                            "a flow has a ",
+                            name_of("rtt"),
+                            " of its own, and between two hosts the path is the same for all"
+                        ]),
+                        message!(["leave ", name_of("rtt"), " out, or choose another bed"]),
+                    ));
+                }
+                self.path = self
+                    .path
+                    .without_netem("delays all flows alike")
+                    .map_err(|why| {
+                        let hint =
+                            message!(["leave that out, or ", name_of("rtt"), " of the flows"]);
+                        mistake(why.after("no flow can have a path of its own here: "), hint)
+                    })?;
+                let conditions = self.conditions.iter();
+                let mut nearer = conditions.filter(|condition| {
+                    workload.is_under(&condition.name) && rtt < condition.longest_round_trip_delay()
+                });
+                if let Some(condition) = nearer.next() {
+                    let [own, path] =
+                        [rtt, condition.longest_round_trip_delay()].map(format_duration);
+                    return Err(mistake(
+                        message!([format!(
+                            "the flow `{}` has a round-trip delay of {own}, and under `{}` that of the path which all share is {path}",
+                            flow.transport, condition.name
+                        )]),
+                        message!([
+                            "write a longer ",
+                            name_of("rtt"),
+                            " of the flow, or a shorter one of the condition"
+                        ]),
+                    ));
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -121,6 +121,29 @@ impl PathSetup {
         }
     }
 
+    /// Returns this setup with Regatta's own emulator: netem, of which `lack` says what it cannot do, is not chosen where the
+    /// choice is free.
+    ///
+    /// # Errors
+    /// The setting that asks for netem, or for no emulator.
+    pub fn without_netem(self, lack: &str) -> Result<Self, Message> {
+        match self.needs_netem() {
+            _ if self.emulator.is_absent() => Err(message!([
+                "with ",
+                text_setting("emulator", self.emulator.as_str()),
+                " no emulator carries the packets",
+            ])),
+            Some((key, value)) => Err(message!([
+                text_setting(key, value),
+                format!(" asks for netem, which {lack}"),
+            ])),
+            None => Ok(Self {
+                emulator: Emulator::Userspace,
+                ..self
+            }),
+        }
+    }
+
     /// Returns the reason for which the settings exclude one another, if they do.
     #[must_use]
     pub fn contradiction(&self) -> Option<Message> {

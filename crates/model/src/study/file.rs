@@ -116,10 +116,10 @@ impl StudyFile {
         }
         let transports_and_spans = (&mut transports, &mut transport_spans);
         let competing = read_competitions(competitions, transports_and_spans, &mut workloads)?;
-        for (name, span) in competing {
-            let others = workloads.iter().filter(|other| other.name == name);
+        for (name, span) in &competing {
+            let others = workloads.iter().filter(|other| other.name == *name);
             refuse! { root;
-                others.count() > 1 => span,
+                others.count() > 1 => span.clone(),
                     [format!("two workloads or competitions of this study are named `{name}`")],
                     ["give one of them another ", name_of("name")];
             }
@@ -167,6 +167,13 @@ impl StudyFile {
             curves,
             sweeps,
         };
+        study.give_flows_their_paths().map_err(|mistake| {
+            let named = competing
+                .into_iter()
+                .find(|(name, _)| *name == mistake.competition);
+            let span = named.map(|(_, span)| span).unwrap_or_default();
+            source.error(span, mistake.message, mistake.hint)
+        })?;
         study.claims = read_claims(claims, &study)?;
         let fits = study.check_guest();
         fits.map_err(|mistake| guest_spans.error(&source, mistake))?;

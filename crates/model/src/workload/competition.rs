@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{Workload, WorkloadKind};
-use crate::units::nanos;
+use crate::units::{nanos, optional_nanos};
 
 /// Flow of a [`Competition`]: one transport with its work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -18,6 +18,14 @@ pub struct CompetitionFlow {
     /// Time from the beginning of the competition to this flow's connect call.
     #[serde(rename = "start_ns", with = "nanos")]
     pub start: Duration,
+    /// Round-trip delay of this flow's path, where its hosts are farther from the bottleneck than the others'.
+    #[serde(
+        default,
+        rename = "rtt_ns",
+        skip_serializing_if = "Option::is_none",
+        with = "optional_nanos"
+    )]
+    pub rtt: Option<Duration>,
     /// Work of this flow, where it differs from that of the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<Box<Workload>>,
