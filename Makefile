@@ -127,7 +127,8 @@ competition: build lab-kernel ## Measure several transports on one bottleneck, i
 	rm -rf regatta-results/competition-bbr
 	./regatta run competition-bbr --jobs 2 --no-progress --out regatta-results/competition-bbr
 	$(call study,competition-equals)
-	scripts/competition ./regatta $(addprefix regatta-results/competition-,bbr equals)
+	$(call study,competition-rtt)
+	scripts/competition ./regatta $(addprefix regatta-results/competition-,bbr equals rtt)
 
 handshakes: build lab-kernel ## Measure short exchanges by handshake, in docs/transports/quic-noq.md
 	$(call study,handshakes)

@@ -23,7 +23,7 @@ mod server_bed;
 pub mod session;
 mod test_bed;
 
-pub use bed::{Bed, HOST_MONITOR};
+pub use bed::{Bed, HOST_MONITOR, with_emulator_for};
 pub use clocks::{HostClocks, RemoteClock};
 pub use daemon_process::OnDaemonEnd;
 pub use error::BedError;

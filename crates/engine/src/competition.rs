@@ -173,8 +173,9 @@ pub(crate) fn measure(
     if records
         .iter()
         .any(|it| it.outcome == Outcome::Invalid || it.outcome == Outcome::Failed)
-        || counted.is_empty()
+        || counted.len() < 2
     {
+        // One flow has nobody to share with.
         return;
     }
     if has_left_out {
@@ -253,7 +254,7 @@ fn jain(amounts: &[f64]) -> Option<f64> {
     (squares > 0.0).then(|| sum * sum / (amounts.len() as f64 * squares))
 }
 
-/// Adds shares and fairness in windows of a second, each among the flows that send during all of it, and the time that the
+/// Adds shares and fairness in windows of a second, in which no flow starts or ends, and the time that the
 /// flows take to converge after each start and end of one.
 fn over_time(flows: &[Counted], records: &mut [TrialRecord]) {
     let end = flows.iter().map(|it| it.until_ns).fold(0.0, f64::max);
@@ -268,13 +269,19 @@ fn over_time(flows: &[Counted], records: &mut [TrialRecord]) {
     for window in 0..windows {
         let from = window as f64 * WINDOW_NS;
         let until = from + WINDOW_NS;
+        farthest.push(None);
         let sends = |flow: &Counted| flow.from_ns <= from && flow.until_ns >= until;
+        let begins_or_ends =
+            |flow: &Counted| flow.from_ns < until && flow.until_ns > from && !sends(flow);
+        // In a part of a window a flow gets a part of its share.
+        if flows.iter().any(begins_or_ends) {
+            continue;
+        }
         let present = (0..flows.len()).filter(|index| sends(&flows[*index]));
         let present: Vec<usize> = present.collect();
         let bits = present.iter().map(|index| flows[*index].bits(from, until));
         let bits: Vec<f64> = bits.collect();
         let all: f64 = bits.iter().sum();
-        farthest.push(None);
         let Some(index) = jain(&bits) else {
             continue;
         };
@@ -296,8 +303,14 @@ fn over_time(flows: &[Counted], records: &mut [TrialRecord]) {
         .flat_map(|it| [it.from_ns, it.until_ns])
         .collect();
     changes.sort_by(f64::total_cmp);
-    // Flows that start or end within a second of one another make one change.
-    changes.dedup_by(|next, before| *next - *before < WINDOW_NS);
+    // Flows that start or end within a second of one another make one change, which is there with the last of them.
+    changes.dedup_by(|next, before| {
+        let is_one = *next - *before < WINDOW_NS;
+        if is_one {
+            *before = *next;
+        }
+        is_one
+    });
     for (index, change) in changes.iter().enumerate() {
         let next = changes.get(index + 1).copied().unwrap_or(end);
         let first = (change / WINDOW_NS).ceil() as usize;
@@ -316,6 +329,7 @@ fn over_time(flows: &[Counted], records: &mut [TrialRecord]) {
     }
     let joined = flows.iter().map(|it| it.from_ns).fold(0.0, f64::max);
     let after_last = convergence.t_ns.iter().zip(&convergence.values);
+    // Another flow may end within a second of the last start.
     let mut after_last = after_last.filter(|(at, _)| (**at as f64 - joined).abs() < WINDOW_NS);
     let after_last = after_last.next().map(|(_, time)| *time);
     for flow in flows {

@@ -107,22 +107,7 @@ impl Bed {
             let reason = "that one is made in another way";
             return Err(BedError::refused("stand in for another bed", reason, ""));
         }
-        let mut path = path;
-        if let Some(condition) = conditions.iter().find(|it| it.needs_kernel()) {
-            match path.emulator {
-                Emulator::Auto => path.emulator = Emulator::Netem,
-                Emulator::Userspace => return Err(lacks_discipline(condition)),
-                Emulator::Netem | Emulator::None | Emulator::Loopback => {}
-            }
-        }
-        if !path.emulator.is_absent()
-            && let Err(refused) = netem_has(path, conditions, USE_OTHER_EMULATOR)
-        {
-            if path.needs_netem().is_some() {
-                return Err(refused);
-            }
-            path.emulator = Emulator::Userspace;
-        }
+        let path = with_emulator_for(path, conditions)?;
         let mut local = Local::new(launch::open(executable)?);
         let (daemon, reply, [a, b]) = ends::start(&mut local, path, run_id, None)?;
         let host = |file: i32| -> Result<Box<dyn Launcher>, BedError> {
@@ -491,6 +476,33 @@ impl TestBed for Bed {
         let request = ToDaemon::Check { condition };
         self.request_one(&request, "check its path", CHECK_TIMEOUT + takes)
     }
+}
+
+/// Chooses the emulator of a path where that is free: one that can emulate all of these conditions. Whether the kernel has
+/// netem is found when the bed is made.
+///
+/// # Errors
+/// [`BedError::Refused`] if the emulator that is asked for cannot emulate one of them.
+pub fn with_emulator_for(
+    mut path: PathSetup,
+    conditions: &[Condition],
+) -> Result<PathSetup, BedError> {
+    if let Some(condition) = conditions.iter().find(|it| it.needs_kernel()) {
+        match path.emulator {
+            Emulator::Auto => path.emulator = Emulator::Netem,
+            Emulator::Userspace => return Err(lacks_discipline(condition)),
+            Emulator::Netem | Emulator::None | Emulator::Loopback => {}
+        }
+    }
+    if !path.emulator.is_absent()
+        && let Err(refused) = netem_has(path, conditions, USE_OTHER_EMULATOR)
+    {
+        if path.needs_netem().is_some() {
+            return Err(refused);
+        }
+        path.emulator = Emulator::Userspace;
+    }
+    Ok(path)
 }
 
 /// Makes the error of a condition with a discipline that the user-space emulator lacks.

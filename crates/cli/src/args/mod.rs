@@ -371,8 +371,8 @@ pub struct RunArgs {
     pub transport: Vec<String>,
 
     /// Transports that send at once over one path, and each alone: written as for `--transport`, one of them
-    /// several times for several flows of it. They send for 60s, of which the first 10s do not count, unless
-    /// `--duration` and `--warm-up` say otherwise
+    /// several times for several flows of it. They send for `--duration` [default: 60s], of which `--warm-up` does not
+    /// count [default: 10s, and a quarter of the duration at most]
     #[arg(long, value_name = "A,B", value_delimiter = ',', conflicts_with_all = ["transport", "study"])]
     pub compete: Vec<String>,
 

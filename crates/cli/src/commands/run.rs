@@ -67,6 +67,11 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code> {
     let image = checks::kernel(&chosen)?;
     checks::kernel_congestion_controls(&chosen, image.as_ref())?;
     directory::check(args.out.as_deref())?;
+    if plan.study().bed == BedKind::Uml {
+        // The guest makes the bed, and would say it later.
+        let (path, conditions) = (plan.study().path, &plan.study().conditions);
+        regatta_bed::with_emulator_for(path, conditions).map_err(no_bed)?;
+    }
     if args.dry_run {
         // The bed is made, as only its kernel knows what it can do, and taken down again.
         if plan.study().bed != BedKind::Uml {

@@ -119,6 +119,17 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
             .collect(),
         false => args.transports(),
     };
+    let option = if competing.is_empty() {
+        "--transport"
+    } else {
+        "--compete"
+    };
+    refuse! {
+        named.iter().any(String::is_empty) => "`{}` has an empty name", option;
+            "write names between the commas, as in `{} tcp,quic-quinn`", option;
+        competing.len() == 1 => "a competition has two flows or more";
+            "name another one, which may be the same: `--compete {},{}`", competing[0], competing[0];
+    }
     let transports = (named.iter())
         .map(|text| transport(text))
         .collect::<Result<Vec<_>, _>>()?;
@@ -181,6 +192,30 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
     parse(&root)
 }
 
+/// Returns a name for a competition: its flows, several of one transport as their number.
+fn name_of_competition(flows: &[String]) -> String {
+    let all = flows.join(" against ");
+    if all.chars().count() <= LONGEST_NAME {
+        return all;
+    }
+    let mut counts: Vec<(&String, usize)> = Vec::new();
+    for flow in flows {
+        match counts.iter_mut().find(|(counted, _)| *counted == flow) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((flow, 1)),
+        }
+    }
+    let counted = counts.iter().map(|(flow, count)| match count {
+        1 => (*flow).clone(),
+        count => format!("{count} of {flow}"),
+    });
+    let counted = counted.collect::<Vec<_>>().join(" against ");
+    match counted.chars().count() <= LONGEST_NAME {
+        true => counted,
+        false => format!("{} flows of {} transports", flows.len(), counts.len()),
+    }
+}
+
 /// Adds a competition of these flows for each workload to the study, and durations to workloads without an end.
 fn compete(args: &RunArgs, flows: &[String], workloads: &mut [Value], root: &mut Table) {
     let several = workloads.len() > 1;
@@ -205,7 +240,7 @@ fn compete(args: &RunArgs, flows: &[String], workloads: &mut [Value], root: &mut
         let name = name.unwrap_or_default().to_owned();
         let flow =
             |label: &String| Value::Table(table([("transport", Some(label.clone().into()))]));
-        let named = flows.join(" against ");
+        let named = name_of_competition(flows);
         let mut shown: String = named.chars().take(LONGEST_NAME).collect();
         if several {
             let room = LONGEST_NAME.saturating_sub(name.chars().count() + 2);
@@ -450,6 +485,9 @@ mod tests {
             .collect();
         assert_eq!(labels, ["tcp", "tcp 2", "tcp 3"]);
         assert_eq!(short.cells(), 4);
+        let ten = study(&["tcp,tcp,tcp,tcp,tcp:cc=reno,tcp:cc=reno,tcp:cc=reno,quic-quinn"]);
+        let name = &ten.workloads[1].name;
+        assert_eq!(name, "4 of tcp against 3 of tcp:cc=reno against quic-quinn");
         let by_size = study(&["tcp,udp:rate=5M", "--size", "5MB"]);
         assert_eq!(of(&by_size).0, None);
     }

@@ -443,7 +443,11 @@ impl TrialRunner<'_> {
             self.checked.clear();
             self.check_paths(&conditions, listener)?;
         }
-        let controls = plausible::congestion_controls(&study.transports, &known.controls);
+        // Those of a competition are compared on purpose.
+        let competes = study.workloads.iter().any(|it| it.competition.is_some());
+        let controls = (!competes)
+            .then(|| plausible::congestion_controls(&study.transports, &known.controls))
+            .flatten();
         if let Some(warning) = controls {
             notify(listener, &Event::Warning { warning })?;
         }

@@ -4,7 +4,7 @@ super::metrics! {
     RETRANSMITTED_PACKETS = "retransmitted_packets" [Count, Lower, SenderOrSum] "retransmissions":
         "Segments (TCP) or packets (QUIC: packets declared lost) that the sender had to send again, from the beginning of the connection to the end of the transfer, the warm-up included.";
     RETRANSMIT_RATIO = "retransmit_ratio" [Ratio, Lower] "retransmit ratio"
-        {14: Answer("retransmits"), Price("retransmitted packets", "retransmissions"), Loss(8),
+        {14: Answer("retransmits"), Price("retransmitted packets", "retransmissions"), Loss(10),
             Runs("retransmissions"), Limit("retransmissions")}:
         "Retransmissions over packets that the transport sent, as it counts them from the beginning of the connection to the end of the transfer. It is not the path's loss. Of a script, of the host that sends most.";
     CONGESTION_WINDOW_MEAN_BYTES = "congestion_window_mean_bytes" [Bytes, Neither] "congestion window, mean":

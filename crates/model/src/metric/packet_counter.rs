@@ -126,7 +126,7 @@ packet_counters! {
     Discipline = "aqm_drops" [Dropped] "dropped by the queue's discipline", "dropped by the queue's discipline"
         ("path drops", ": AQM")
         => "that the queue's discipline (active queue management) dropped from the bottleneck's queue",
-        "; of conditions that have one";
+        "; of conditions that have one" {20: Loss(8)};
     /// Carried with a mark of the queue's discipline: congestion experienced.
     Marked = "ecn_marks" [Carried] "marked by the queue's discipline", "marked: congestion experienced"
         ("ECN marks on the path", "")

@@ -33,7 +33,8 @@ super::metrics! {
         "Length of the time in which all flows of a competition sent and none was in its warm-up.";
     FLOW_START_NS = "flow_start_ns" [Nanoseconds, Neither] "start of the flow":
         "Of a flow of a competition: from the first connect call of all flows to its own. Each flow has an offset from a uniform distribution over the path's round-trip delay, drawn for each round, beside the start that the study asks for. The samples of all flows count from that first call.";
-    FLOW_QUEUE_DROPS = "flow_queue_drops" [Count, Lower] "packets of the flow that the queue dropped":
+    FLOW_QUEUE_DROPS = "flow_queue_drops" [Count, Lower] "packets of the flow that the queue dropped"
+        {20: Loss(9)}:
         "Of a flow of a competition: packets of it, in both directions, that a queue of the path dropped, full or by its discipline. Absent where the path does not tell flows apart: netem's does not.";
     FLOW_MARKED = "flow_marked_packets" [Count, Neither] "packets of the flow that the queue marked":
         "Of a flow of a competition: packets of it, in both directions, that a queue of the path marked with CE. Absent where the path does not tell flows apart.";

@@ -82,6 +82,12 @@ impl CompetitionReader<'_> {
             between.is_some() && !flows.is_empty() => section.span(),
                 ["a competition has either ", name_of("between"), " or flows"],
                 ["leave one of them out"];
+            between.is_some() && labels.len() < 2 => section.span(),
+                [name_of("between"), " names two transports or more"],
+                ["name another one, or write a flow with ", name_of("count")];
+            labels.iter().collect::<BTreeSet<_>>().len() < labels.len() => section.span(),
+                [name_of("between"), " names a transport twice"],
+                ["name each once: each competes with itself, too"];
             between.is_some() && named.is_some() => section.span(),
                 ["each pair of ", name_of("between"), " is a competition of its own, named after its transports"],
                 ["leave ", name_of("name"), " out"];

@@ -277,7 +277,7 @@ impl Study {
     pub fn primary_metric<'a>(&'a self, workload: &Workload) -> &'a str {
         match &self.rank_by {
             Some(metric) => metric,
-            None => workload.kind.primary_metric(),
+            None => workload.primary_metric(),
         }
     }
 

@@ -1,11 +1,14 @@
 //! Transports that send at once over one path.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use super::{Workload, WorkloadKind};
-use crate::units::{nanos, optional_nanos};
+use crate::{
+    metric::id,
+    units::{nanos, optional_nanos},
+};
 
 /// Flow of a [`Competition`]: one transport with its work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -59,6 +62,23 @@ impl Workload {
             .and_then(|all| all.flow(transport));
         flow.and_then(|flow| flow.workload.as_deref())
             .unwrap_or(self)
+    }
+
+    /// Returns the metric by which transports are ranked: that of the kind of work; for flows of a competition that do not
+    /// all send from the beginning to the end, the goodput over the time in which they do.
+    #[must_use]
+    pub fn primary_metric(&self) -> &'static str {
+        let flows = self.competition.iter().flat_map(|it| &it.flows);
+        let times: Option<BTreeSet<(Duration, Option<Duration>)>> = flows
+            .map(|flow| match &self.of_transport(&flow.transport).kind {
+                WorkloadKind::Bulk { options, .. } => Some((flow.start, options.duration)),
+                _ => None,
+            })
+            .collect();
+        match times {
+            Some(times) if times.len() > 1 => id::COMPETING_GOODPUT_BPS,
+            _ => self.kind.primary_metric(),
+        }
     }
 
     /// Whether it is done under a condition.

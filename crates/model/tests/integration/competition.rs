@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_model::{Competition, Study, Workload, WorkloadKind};
+use regatta_model::{BedKind, Competition, Emulator, Study, Workload, WorkloadKind};
 
 const REST: &str = r#"
 [[transport]]
@@ -129,6 +129,41 @@ fn a_condition_that_a_sweep_multiplies_stands_for_all() {
     assert_eq!(work.conditions, ["long, queue 1 BDP", "long, queue 2 BDP"]);
 }
 
+/// Returns a competition whose second flow has this round-trip delay.
+fn far(rtt: &str) -> String {
+    format!(
+        "[[competition]]\n[[competition.flow]]\ntransport = \"a\"\n\
+         [[competition.flow]]\ntransport = \"b\"\nrtt = \"{rtt}\"\n"
+    )
+}
+
+#[test]
+fn a_flow_with_a_path_of_its_own_has_an_emulator_that_gives_it() {
+    let free = study(&far("300ms"));
+    assert_eq!(free.path.emulator, Emulator::Userspace);
+    let (_, competition) = competition(&free, "a against b");
+    let own: Vec<_> = competition.flows.iter().map(|flow| flow.rtt).collect();
+    assert_eq!(own, [None, Some(Duration::from_millis(300))]);
+    let mut with_netem = free.clone();
+    with_netem.path.emulator = Emulator::Netem;
+    let refused = with_netem.give_flows_their_paths().expect_err("netem");
+    assert!(
+        refused
+            .message
+            .to_string()
+            .contains("asks for netem, which delays all flows alike")
+    );
+    let mut on_hosts = free;
+    on_hosts.bed = BedKind::Hosts;
+    let refused = on_hosts.give_flows_their_paths().expect_err("hosts");
+    assert!(
+        refused
+            .message
+            .to_string()
+            .contains("the path is the same for all")
+    );
+}
+
 #[test]
 fn mistakes_name_what_to_write() {
     for (competitions, expected) in [
@@ -158,6 +193,15 @@ fn mistakes_name_what_to_write() {
              [[competition.flow]]\ntransport = \"b\"\nstart = \"55s\"\n",
             "never send at once",
         ),
+        (
+            "[[competition]]\nbetween = [\"a\"]\n",
+            "two transports or more",
+        ),
+        (
+            "[[competition]]\nbetween = [\"a\", \"b\", \"a\"]\n",
+            "names a transport twice",
+        ),
+        (&far("1ms"), "that of the path which all share is"),
     ] {
         let found = hint(competitions);
         assert!(found.contains(expected), "{competitions}: {found}");

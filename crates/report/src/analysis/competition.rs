@@ -6,7 +6,7 @@ use regatta_model::{Unit, metric::id};
 use super::{ranking::RankedGroup, summary::MetricSummary};
 use crate::{
     format::{Scale, list},
-    language::tr,
+    language::{decimal, tr},
 };
 
 /// Most flows that are named.
@@ -28,15 +28,23 @@ pub fn shares(group: &RankedGroup<'_>) -> Option<String> {
     let named = |(label, it): &(&str, &MetricSummary)| tr!("`{}` {}", label, share(it));
     let (first, others) = flows.split_first()?;
     let takes = tr!("`{}` takes {} of the goodput", first.0, share(first.1));
-    Some(match others {
-        [] => takes,
+    let taken = match others {
+        // Nobody shares with it.
+        [] => return None,
         // It has the rest.
-        [(other, _)] => tr!(
-            "`{}` takes {} of the goodput beside `{}`",
-            first.0,
-            share(first.1),
-            other
-        ),
+        [(other, rest)] => match rest.mean {
+            0.0 => tr!(
+                "`{}` takes all of the goodput beside `{}`, of which nothing was delivered",
+                first.0,
+                other
+            ),
+            _ => tr!(
+                "`{}` takes {} of the goodput beside `{}`",
+                first.0,
+                share(first.1),
+                other
+            ),
+        },
         _ if flows.len() <= MAX_NAMED => format!("{takes}, {}", list(others.iter().map(named))),
         [.., last] => tr!(
             "of {} flows `{}` takes the most of the goodput, {}, and `{}` the least, {}",
@@ -46,6 +54,12 @@ pub fn shares(group: &RankedGroup<'_>) -> Option<String> {
             last.0,
             share(last.1)
         ),
+    };
+    let fair = 1.0 / flows.len() as f64;
+    Some(match first.1.ci95 {
+        None => tr!("{} (one round)", taken),
+        Some([low, _]) if low <= fair => tr!("{}, which may be its fair share", taken),
+        Some(_) => taken,
     })
 }
 
@@ -86,27 +100,27 @@ pub fn lines(groups: &[&RankedGroup<'_>], most: usize) -> Vec<String> {
     ]
 }
 
-/// Returns the line of a competition's first flow from the first condition to the last.
+/// Returns the line of a competition's first flow over the conditions: where it takes the least, and where the most.
 fn over_conditions((name, groups): &(&String, Vec<&&RankedGroup<'_>>)) -> Option<String> {
     let competition = groups.first()?.cell_group.workload.competition.as_ref()?;
     let label = &competition.flows.first()?.transport;
-    let share_of = |group: &&&RankedGroup<'_>| {
+    let shares = groups.iter().filter_map(|group| {
         let mut cells = group.cells.iter();
         let cell = cells.find(|cell| cell.transport == *label)?;
         let share = cell.metrics.get(id::GOODPUT_SHARE_RATIO)?;
-        Some(tr!(
-            "{} at `{}`",
-            self::share(share),
-            group.cell_group.condition.name
-        ))
+        Some((share, &group.cell_group.condition.name))
+    });
+    let ends = shares.minmax_by(|a, b| a.0.mean.total_cmp(&b.0.mean));
+    let (least, most) = ends.into_option()?;
+    let shown = |(share, condition): (&MetricSummary, &String)| {
+        tr!("{} at `{}`", self::share(share), condition)
     };
-    let [first, last] = [groups.first()?, groups.last()?].map(share_of);
     Some(tr!(
-        "`{}`: `{}` takes {}, {} of the goodput.",
+        "`{}`: `{}` takes from {} to {} of the goodput.",
         name,
         label,
-        first?,
-        last?
+        shown(least),
+        shown(most)
     ))
 }
 
@@ -120,7 +134,7 @@ fn index_of(group: &RankedGroup<'_>) -> Option<f64> {
 /// Returns Jain's index of a competition, as a clause.
 pub fn fairness(group: &RankedGroup<'_>) -> Option<String> {
     let index = index_of(group)?;
-    Some(tr!("Jain's index is {}", format!("{index:.3}")))
+    Some(tr!("Jain's index is {}", decimal(format!("{index:.3}"))))
 }
 
 #[cfg(test)]
@@ -189,7 +203,8 @@ mod tests {
             "{lines:?}"
         );
         assert!(
-            lines[1].starts_with("short, equals: `b` takes 50.0 %"),
+            lines[1].starts_with("short, equals: `b` takes 50.0 %")
+                && lines[1].ends_with("which may be its fair share."),
             "{lines:?}"
         );
         let text = &summary.verdict.conditions[0].text;
@@ -205,7 +220,8 @@ mod tests {
         let data = competing(&["short", "middle", "deep"], share);
         let lines = summarise(&data).verdict.headline;
         assert_eq!(lines.len(), 2);
-        assert!(lines[0].contains("`a` takes 80.0 %"), "{lines:?}");
-        assert!(lines[0].contains("at `short`, 20.0 %"), "{lines:?}");
+        assert!(lines[0].contains("`a` takes from 20.0 %"), "{lines:?}");
+        assert!(lines[0].contains("at `middle` to 80.0 %"), "{lines:?}");
+        assert!(lines[0].contains("at `short` of the goodput."), "{lines:?}");
     }
 }

@@ -23,7 +23,7 @@ use crate::RunData;
 #[must_use]
 pub fn digest(study: &Study, record: &TrialRecord) -> TrialRecord {
     let of_workload = study.workloads.iter().find(|it| it.name == record.workload);
-    let ranked = of_workload.map(|it| [study.primary_metric(it), it.kind.primary_metric()]);
+    let ranked = of_workload.map(|it| [study.primary_metric(it), it.primary_metric()]);
     // The bytes are those of the time of a transfer that the deadline stopped.
     let is_kept = |name: &str| {
         [id::BYTES_SENT, id::BYTES_DELIVERED].contains(&name)

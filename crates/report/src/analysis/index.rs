@@ -50,8 +50,8 @@ impl<'a> Index<'a> {
     /// Builds the index of a run.
     pub fn of(data: &'a RunData, trials: &ByCell<'a>) -> Self {
         let study = &data.header.study;
-        let primary = (study.workloads.iter())
-            .flat_map(|it| [study.primary_metric(it), it.kind.primary_metric()]);
+        let primary =
+            (study.workloads.iter()).flat_map(|it| [study.primary_metric(it), it.primary_metric()]);
         let metrics: BTreeSet<&str> = (claimed_metrics(study).into_iter())
             .chain(names_in(Place::Differences))
             .chain(primary)

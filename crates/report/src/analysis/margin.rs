@@ -31,14 +31,20 @@ impl Margin {
 
     /// Describes a margin whose interval is too wide: the end that is nearer to no difference, if it is a factor of two away.
     fn at_least(self, other: &str) -> String {
-        match self.interval[0] {
-            low if low >= 2.0 => plural!(
+        match self.interval {
+            [low, _] if low >= 2.0 => plural!(
                 times_form(low),
                 "at least {1} times as fast as `{2}`",
                 "at least {1} times as fast as `{2}`",
                 at_least(low),
                 other
             ),
+            [_, high] if high <= 0.5 => tr!(
+                "slower than `{}` by a factor of at least {}",
+                other,
+                at_least(1.0 / high)
+            ),
+            [_, high] if high < 1.0 => tr!("slower than `{}`", other),
             _ => tr!("faster than `{}`", other),
         }
     }
@@ -143,6 +149,16 @@ mod tests {
                 4.0,
                 [1.1, 14.0],
                 "faster than `b` (5 rounds, too few to say more)",
+            ),
+            (
+                0.035,
+                [0.012, 0.102],
+                "slower than `b` by a factor of at least 9.8 (5 rounds, too few to say more)",
+            ),
+            (
+                0.3,
+                [0.1, 0.9],
+                "slower than `b` (5 rounds, too few to say more)",
             ),
             (
                 2.0,

@@ -46,7 +46,7 @@ impl<'a> RankedGroup<'a> {
     /// Ranks the transports; `None` for a workload whose metric is not in the table, which a test
     /// rules out.
     pub fn new(index: &SummaryIndex<'a>, cell_group: CellGroup<'a>) -> Option<Self> {
-        let usual = cell_group.workload.kind.primary_metric();
+        let usual = cell_group.workload.primary_metric();
         let metric = metric::find(index.rank_by.unwrap_or(usual))?;
         let mut group = Self {
             cell_group,

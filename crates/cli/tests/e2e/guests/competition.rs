@@ -85,3 +85,31 @@ fn fq_codel_shares_alike_whatever_the_flows() {
     let fairness = value("queues", "quinn", id::FAIRNESS_RATIO);
     assert!(fairness >= 0.9996, "{fairness}");
 }
+
+/// Two flows of Reno over 20 and 100 ms behind one queue of our emulator: each has its own round trips, and each drop is one
+/// of theirs.
+#[test]
+fn flows_have_round_trips_of_their_own() {
+    let mut study = head("competition-rtt");
+    study += "[[transport]]\nlabel = \"reno\"\ndriver = \"tcp\"\ncc = \"reno\"\n\
+        [[condition]]\nname = \"path\"\nrate = \"10Mbit/s\"\nrtt = \"20ms\"\nqueue = \"2 BDP\"\n\
+        [[workload]]\nname = \"flow\"\nkind = \"bulk\"\nduration = \"10s\"\nwarm_up = \"2s\"\n\
+        [[competition]]\nname = \"far\"\nalone = false\n\
+        [[competition.flow]]\ntransport = \"reno\"\n\
+        [[competition.flow]]\ntransport = \"reno\"\nrtt = \"100ms\"\n";
+    let trials = shared_trials("cli-competition-rtt", &study);
+    let metric = |transport: &str, name: &str| {
+        let flow = trials.iter().find(|it| it.transport == transport);
+        flow.expect("a flow").measurements.metrics[name]
+    };
+    let round_trip = |transport: &str| metric(transport, id::MIN_RTT_NS) / 1e6;
+    assert!((20.0..21.5).contains(&round_trip("reno")));
+    assert!((100.0..101.5).contains(&round_trip("reno 2")));
+    let drops = |transport: &str| metric(transport, id::FLOW_QUEUE_DROPS);
+    let of_both = drops("reno") + drops("reno 2");
+    assert!(of_both > 0.0);
+    assert_eq!(of_both, metric("reno", id::PATH_QUEUE_DROPS));
+    // The nearer one has more (RFC 5166, 2.2).
+    let share = metric("reno", id::GOODPUT_SHARE_RATIO);
+    assert!(share > 0.6, "{share}");
+}
