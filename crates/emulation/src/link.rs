@@ -271,6 +271,15 @@ impl<P: Packet> EmulatedLink<P> {
         self.counters
     }
 
+    /// Returns the packets that came in, copies included, and those that are known to have left, to have been dropped or to be
+    /// under way. They are equal, unless a packet was forgotten or counted twice.
+    #[must_use]
+    pub fn accounts(&self) -> [u64; 2] {
+        let counted = self.counters;
+        let came = counted.offered + counted.packets[PacketCounter::Duplicated];
+        [came, counted.delivered + counted.dropped() + self.in_flight()]
+    }
+
     /// Tells these flows apart from now on. The delay of each is beyond the bottleneck, so that their packets meet in one
     /// queue.
     pub fn set_flows(&mut self, paths: &[FlowPath]) {

@@ -25,6 +25,16 @@ pub enum ForwarderError {
         /// The setting that is impossible.
         source: LinkError,
     },
+    /// The emulation has forgotten a packet or counted one twice.
+    #[error("the {direction} link has taken {came} packets and accounts for {accounted}: its counters are wrong")]
+    Unaccounted {
+        /// `forward` or `reverse`.
+        direction: &'static str,
+        /// Packets that came in, copies included.
+        came: u64,
+        /// Packets that left, were dropped or are under way.
+        accounted: u64,
+    },
     /// The file of a capture cannot be created or written.
     #[error("{}", reason::cannot_write_capture(&path.display().to_string()))]
     Capture {

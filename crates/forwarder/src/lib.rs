@@ -178,8 +178,24 @@ impl Forwarder {
 
     /// Returns the counters forward and reverse since [`Forwarder::set`]. Drops at the sending
     /// devices are not included.
+    ///
+    /// # Errors
+    /// [`ForwarderError::Unaccounted`] if the packets of a link do not add up.
     pub fn counters(&self) -> Result<[LinkCounters; 2], ForwarderError> {
-        self.request(|running| running.links.each_ref().map(Link::counters))
+        self.request(|running| {
+            let links = running.links.iter().zip(["forward", "reverse"]);
+            for (link, direction) in links {
+                let [came, accounted] = link.emulated.accounts();
+                if came != accounted {
+                    return Err(ForwarderError::Unaccounted {
+                        direction,
+                        came,
+                        accounted,
+                    });
+                }
+            }
+            Ok(running.links.each_ref().map(Link::counters))
+        })?
     }
 
     /// Tells these flows apart from now on, until the next [`Forwarder::set`].
