@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use regatta_control::Host;
 use regatta_model::PortRange;
 use regatta_path_daemon::OTHER_ADDRESS;
-use regatta_process::{JsonLines, exit_code, write_line};
+use regatta_process::{JsonLines, exit_code, spawn_scoped, write_line};
 use serde::{Deserialize, Serialize};
 use socket2::{Domain, Socket, Type};
 
@@ -184,7 +184,8 @@ fn serve(input: impl BufRead, output: &mut impl Write) -> io::Result<()> {
                     ports
                 })
                 .map_err(|error| format!("cannot listen at {address}: {error}")),
-            Request::Reach { from, to, ports } => Ok(reach(from, to, &ports)),
+            Request::Reach { from, to, ports } => reach(from, to, &ports)
+                .map_err(|error| format!("cannot start a thread for each port: {error}")),
             Request::Arrived => Ok(Ports::from([(Protocol::Udp, arrived.lock().clone())])),
         };
         write_line(output, &answer)?;
@@ -294,25 +295,27 @@ impl Protocol {
 }
 
 /// Returns the ports that answer.
-fn reach(from: IpAddr, to: IpAddr, ports: &Ports) -> Ports {
+fn reach(from: IpAddr, to: IpAddr, ports: &Ports) -> io::Result<Ports> {
     thread::scope(|scope| {
         let here = ports.iter().filter(|(protocol, _)| protocol.is_here(from));
         let trying = here.map(|(&protocol, ports)| {
             let try_one = |&port: &u16| {
                 let to = SocketAddr::new(to, port);
-                (port, scope.spawn(move || protocol.answers(from, to)))
+                let thread = spawn_scoped(scope, move || protocol.answers(from, to))?;
+                Ok((port, thread))
             };
-            (protocol, ports.iter().map(try_one).collect::<Vec<_>>())
+            let threads = ports.iter().map(try_one).collect::<io::Result<Vec<_>>>()?;
+            Ok((protocol, threads))
         });
         // All at the same time.
-        let trying: Vec<_> = trying.collect();
+        let trying: Vec<_> = trying.collect::<io::Result<_>>()?;
         let answers = trying.into_iter().map(|(protocol, threads)| {
             let ports = threads.into_iter();
             let ports =
                 ports.filter_map(|(port, thread)| thread.join().unwrap_or(false).then_some(port));
             (protocol, ports.collect())
         });
-        answers.collect()
+        Ok(answers.collect())
     })
 }
 
@@ -364,7 +367,7 @@ mod tests {
         for protocol in [Protocol::Tcp, Protocol::Udp] {
             requested.entry(protocol).or_default().insert(7309);
         }
-        assert_eq!(reach(local, local, &requested), ports);
+        assert_eq!(reach(local, local, &requested).unwrap(), ports);
         assert_eq!(*arrived.lock(), all);
         drop((taken, listeners));
     }

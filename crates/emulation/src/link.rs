@@ -277,7 +277,10 @@ impl<P: Packet> EmulatedLink<P> {
     pub fn accounts(&self) -> [u64; 2] {
         let counted = self.counters;
         let came = counted.offered + counted.packets[PacketCounter::Duplicated];
-        [came, counted.delivered + counted.dropped() + self.in_flight()]
+        [
+            came,
+            counted.delivered + counted.dropped() + self.in_flight(),
+        ]
     }
 
     /// Tells these flows apart from now on. The delay of each is beyond the bottleneck, so that their packets meet in one

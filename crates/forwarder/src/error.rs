@@ -26,7 +26,9 @@ pub enum ForwarderError {
         source: LinkError,
     },
     /// The emulation has forgotten a packet or counted one twice.
-    #[error("the {direction} link has taken {came} packets and accounts for {accounted}: its counters are wrong")]
+    #[error(
+        "the {direction} link has taken {came} packets and accounts for {accounted}: its counters are wrong"
+    )]
     Unaccounted {
         /// `forward` or `reverse`.
         direction: &'static str,

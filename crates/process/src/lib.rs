@@ -12,6 +12,7 @@ mod problem;
 mod start;
 mod stop;
 mod temporary;
+mod thread;
 mod tree;
 mod wait;
 
@@ -25,6 +26,7 @@ pub use problem::{exit_code, in_one_line, is_limited, limit_hint, problem};
 pub use start::{Executable, Preparation};
 pub use stop::{OnStop, StopRequest};
 pub use temporary::TemporaryDirectory;
+pub use thread::spawn_scoped;
 pub use tree::{
     ancestors, children, descendants, kill_descendants, kill_descendants_but, kill_marked, marked,
     walk,

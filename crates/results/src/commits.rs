@@ -184,8 +184,7 @@ pub(crate) fn check(file: &RunFile, entries: &[Entry]) -> Result<(), ResultsErro
     let of_run = Entry::of_run(&file.one::<String>("SELECT run_id FROM run")?);
     let is_of_another = |it: &Entry| it.kind == RUN && it.checksum != of_run.checksum;
     if entries.iter().any(is_of_another) {
-        let what = format!("`{}` is the list of another run", name(&list));
-        return Err(ResultsError::Incomplete { path, list, what });
+        return Err(ResultsError::OtherRun { path, list });
     }
     let mut missing = Vec::new();
     for (number, (kind, name)) in (0..).zip(LISTED) {
@@ -214,11 +213,6 @@ pub(crate) fn check(file: &RunFile, entries: &[Entry]) -> Result<(), ResultsErro
             Err(ResultsError::Incomplete { path, list, what })
         }
     }
-}
-
-fn name(list: &Path) -> String {
-    let name = list.file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
 }
 
 /// Returns the number of records of a kind that are missing, with the first keys.

@@ -12,7 +12,9 @@ use std::{
 
 use sha2::{Digest as _, Sha256};
 
-use crate::{FILE_NAME, ResultsError, explain::explain_io, open::beside, replace};
+use crate::{
+    FILE_NAME, ResultsError, explain::explain_io, open::beside, regular::read_regular, replace,
+};
 
 /// End of the name of the file with the digest.
 const SUFFIX: &str = ".sha256";
@@ -41,7 +43,7 @@ pub(crate) fn remove(path: &Path) -> Result<(), ResultsError> {
 /// [`ResultsError::Damaged`], or an error of reading.
 pub(crate) fn check(path: &Path) -> Result<(), ResultsError> {
     let beside = beside(path, SUFFIX);
-    let stored = match fs::read_to_string(&beside) {
+    let stored = match read_regular(&beside) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         stored => stored.map_err(|e| explain_io(e, "read", &beside))?,
     };

@@ -99,6 +99,14 @@ pub enum ResultsError {
         /// Description of what is missing.
         what: String,
     },
+    /// Results file whose log and list are of different runs.
+    #[error("{}", reason::damaged_results(&path.display().to_string(), &different_runs(list)))]
+    OtherRun {
+        /// Path of the results file.
+        path: PathBuf,
+        /// Path of the list of the records.
+        list: PathBuf,
+    },
     /// Run that another process writes.
     #[error("another process is writing the run in `{}`", dir.display())]
     InUse {
@@ -261,6 +269,9 @@ impl ResultsError {
             Self::Damaged { path, what } | Self::Incomplete { path, what, .. } => {
                 reason::damaged_results(&shown(path), what).into()
             }
+            Self::OtherRun { path, list } => {
+                reason::damaged_results(&shown(path), &different_runs(list)).into()
+            }
             _ => return reasons(self),
         }]
     }
@@ -311,6 +322,13 @@ impl ResultsError {
                 format!(
                     "nothing was changed; put the log that belongs to it beside it again, or, to use what is left, run \
                      `rm {list}`, after which `regatta resume {dir}` runs the missing trials"
+                )
+            }
+            Self::OtherRun { path, .. } => {
+                let name = path.file_name().unwrap_or_default().to_string_lossy();
+                format!(
+                    "nothing was changed; `{name}`, `{name}-wal` and `{name}-commits` belong together: put those of one run beside \
+                     one another again"
                 )
             }
             Self::InUse { dir } => {
@@ -413,4 +431,10 @@ fn safe(begun: bool, stored: usize) -> String {
         1 => "1 trial is safe in it".to_owned(),
         stored => format!("{stored} trials are safe in it"),
     }
+}
+
+/// Says that the log and the list of a results file are of different runs.
+fn different_runs(list: &Path) -> String {
+    let name = list.file_name().unwrap_or_default().to_string_lossy();
+    format!("its log, or its list `{name}`, is of another run")
 }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use flate2::{Compression, write::GzEncoder};
-use regatta_process::StopRequest;
+use regatta_process::{StopRequest, spawn_scoped};
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
@@ -128,8 +128,9 @@ impl AgentFile {
         thread::scope(|scope| {
             let parts = content.chunks(content.len().div_ceil(cores).max(1));
             let parts: Vec<_> = parts
-                .map(|part| scope.spawn(|| compress(part, stop)))
-                .collect();
+                .map(|part| spawn_scoped(scope, || compress(part, stop)))
+                .collect::<io::Result<_>>()
+                .map_err(failed("start a thread for", source))?;
             let digest = digest_of(&content, stop).map_err(failed("read", source))?;
             let mut output = Vec::new();
             for part in parts {

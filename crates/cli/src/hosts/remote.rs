@@ -23,7 +23,7 @@ use regatta_model::{
     study::{Attach, RemoteHost, Shaping},
     units::format_duration,
 };
-use regatta_process::end_within;
+use regatta_process::{end_within, spawn_scoped};
 use regatta_ssh::{
     AgentFile, Bootstrap, BootstrapError, Destination, FailedStep, NO_SESSION, Progress,
     old_key_removal,
@@ -238,14 +238,15 @@ fn open_all(
         let openings = connectors.iter().zip(openings);
         let threads: Vec<_> = openings
             .map(|(connector, opening)| {
-                scope.spawn(move || opening.and_then(|opening| connector.greeted(opening)))
+                let greet = move || opening.and_then(|opening| connector.greeted(opening));
+                spawn_scoped(scope, greet).context("cannot start a thread")
             })
-            .collect();
+            .collect::<Result<_>>()?;
         let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
-        joined
-            .map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    });
+        let joined =
+            joined.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        Ok::<_, Failure>(joined.collect())
+    })?;
     let opened = greeted.into_iter().zip(named).zip(connectors);
     Ok(opened.map(|((greeted, (name, host)), connector)| {
         let (session, addresses, connect_time) = greeted.map_err(no_bed)?;

@@ -3,9 +3,11 @@
 use std::{
     fs::{File, OpenOptions},
     io::Write,
+    os::unix::fs::OpenOptionsExt as _,
     path::Path,
 };
 
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use regatta_process::write_line;
 
 use super::OutputError;
@@ -28,7 +30,16 @@ impl LineOutput {
     /// The file cannot be opened.
     pub fn open(file: Option<&Path>, title: Option<String>) -> Result<Self> {
         let open = |path: &Path| {
-            let file = OpenOptions::new().create(true).append(true).open(path);
+            // A pipe that nobody reads is an error, and not a wait.
+            let file = OpenOptions::new()
+                .create(true)
+                .append(true)
+                .custom_flags(OFlag::O_NONBLOCK.bits())
+                .open(path)
+                .and_then(|file| {
+                    fcntl(&file, FcntlArg::F_SETFL(OFlag::O_APPEND))?;
+                    Ok(file)
+                });
             file.bad()
                 .cannot("write to", path)
                 .hint("name a file that may be written, in a directory that exists")

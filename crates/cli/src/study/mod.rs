@@ -8,7 +8,7 @@ pub mod sweeps;
 pub mod tunings;
 mod work_options;
 
-use std::{fs, path::Path, time::Duration};
+use std::{path::Path, time::Duration};
 
 use regatta_model::{
     BedKind, Condition, Emulator, Guests, HostTuning, Named as _, Placement, Study, Transport,
@@ -159,7 +159,7 @@ pub struct StoredStudy {
 fn read_stored(path: &Path) -> Result<StoredStudy> {
     let shown = path.display();
     // It may be larger than what a user writes.
-    let text = fs::read_to_string(path)
+    let text = regatta_results::read_regular(path)
         .bad()
         .cannot("read the study file", path)?;
     let stored: StoredStudy = serde_json::from_str(&text)
@@ -564,6 +564,8 @@ fn select_transports(args: &RunArgs, study: &mut Study) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use clap::Parser as _;
 
     use super::*;

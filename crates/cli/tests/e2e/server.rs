@@ -454,7 +454,8 @@ fn the_line_of_a_server_without_a_default_route_has_its_address() {
 #[test]
 fn link_local_addresses_are_measured_over() {
     let network = "ip addr add fe80::7/64 dev lone nodad";
-    let transports = "tcp,tcp-tls,udp,udp-reliable,quic-quinn,quic-quiche,quic-s2n,wdt";
+    let transports =
+        "tcp,tcp-tls,udp,udp-reliable,sctp-userspace,quic-quinn,quic-noq,quic-quiche,quic-s2n,wdt";
     let client = format!("-n 100K -J --transport {transports}");
     let done = run_the_line(network, "-B fe80::7%lone -p 5301", &client);
     done.assert_code(0);

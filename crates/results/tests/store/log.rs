@@ -190,8 +190,35 @@ fn the_list_of_another_run_is_reported() {
     let store = Store::create(run.path(), &other).unwrap();
     fs::copy(run.path().join(LIST), dir.path().join(LIST)).unwrap();
     drop(store);
-    let (message, _) = incomplete(dir.path());
-    assert!(message.contains("is the list of another run"), "{message}");
+    of_another_run(dir.path());
+}
+
+/// Checks that a run is refused for being of two, with a hint that removes nothing.
+#[track_caller]
+fn of_another_run(dir: &Path) {
+    let error = Reader::open(dir).unwrap_err();
+    assert!(matches!(error, ResultsError::OtherRun { .. }), "{error:?}");
+    let message = error.reasons().join(": ");
+    let hint = error.hint().expect("a hint");
+    assert!(message.contains("is of another run"), "{message}");
+    assert!(
+        hint.contains("put those of one run beside one another"),
+        "{hint}"
+    );
+}
+
+/// The log of a run with another identifier, whose pages are all in it.
+#[test]
+fn the_log_with_the_run_of_another_one_is_reported() {
+    let dir = killed(0..2);
+    let mut other = header();
+    other.run_id = "another".to_owned();
+    let run = tempdir().unwrap();
+    let mut store = Store::create(run.path(), &other).unwrap();
+    store.add_trial(&trial(0)).unwrap();
+    fs::copy(run.path().join(FILE_NAME), dir.path().join(FILE_NAME)).unwrap();
+    fs::copy(run.path().join(LOG), dir.path().join(LOG)).unwrap();
+    of_another_run(dir.path());
 }
 
 /// Checks that every record that is there when a reader opens a run under way is in its list, and no later one counts.

@@ -1,9 +1,9 @@
 //! File of white noise, made once on a host and read in every transfer that asks for it.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, Write},
-    os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt},
+    os::unix::fs::{FileExt, MetadataExt},
     path::{Path, PathBuf},
 };
 
@@ -71,30 +71,25 @@ pub fn make_noise_file(size: u64, is_stopped: &dyn Fn() -> bool) -> Result<()> {
 fn make(path: &Path, size: u64, is_stopped: &dyn Fn() -> bool) -> io::Result<()> {
     let directory = path.parent().unwrap_or_else(|| Path::new("/"));
     fs::create_dir_all(directory)?;
-    let unfinished = path.with_extension(format!("{}.part", std::process::id()));
-    let written = (|| {
-        let mut options = OpenOptions::new();
-        let options = options.write(true).create(true).truncate(true);
-        let mut file = options.mode(0o600).open(&unfinished)?;
-        let mut random = ChaCha8Rng::seed_from_u64(SEED);
-        let mut piece = vec![0; PIECE_BYTES];
-        let mut left = size;
-        while left > 0 {
-            if is_stopped() {
-                return Err(io::ErrorKind::Interrupted.into());
-            }
-            random.fill(&mut piece[..]);
-            let part = left.min(PIECE_BYTES as u64) as usize;
-            file.write_all(&piece[..part])?;
-            left -= part as u64;
+    // Nobody knows its name, and half of it is removed: it would only take room.
+    let mut file = tempfile::Builder::new()
+        .prefix("noise-")
+        .suffix(".part")
+        .tempfile_in(directory)?;
+    let mut random = ChaCha8Rng::seed_from_u64(SEED);
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut left = size;
+    while left > 0 {
+        if is_stopped() {
+            return Err(io::ErrorKind::Interrupted.into());
         }
-        fs::rename(&unfinished, path)
-    })();
-    if written.is_err() {
-        // Half a file would only take room.
-        let _ = fs::remove_file(&unfinished);
+        random.fill(&mut piece[..]);
+        let part = left.min(PIECE_BYTES as u64) as usize;
+        file.write_all(&piece[..part])?;
+        left -= part as u64;
     }
-    written
+    file.persist(path)?;
+    Ok(())
 }
 
 impl Noise {

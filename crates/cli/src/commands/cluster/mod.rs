@@ -16,7 +16,6 @@ mod watch;
 
 use std::{
     convert::identity,
-    fs,
     path::{Path, PathBuf},
 };
 
@@ -87,7 +86,7 @@ struct Jobs {
 impl Submission {
     fn read(dir: &Path) -> Result<Self> {
         let path = dir.join(SUBMISSION);
-        let text = fs::read_to_string(&path)
+        let text = regatta_results::read_regular(&path)
             .bad()
             .cannot("read", &path)
             .hint("name the directory that was given to `regatta submit --out`")?;

@@ -21,6 +21,7 @@ use regatta_model::{
     shell::printable,
     study::{Attach, LOCAL, RemoteHost, Shaping},
 };
+use regatta_process::spawn_scoped;
 use regatta_ssh::{Access, HostKey, KeyError, OwnKey, Prompter, SetUp, Zeroizing};
 
 use serde_json::json;
@@ -75,19 +76,20 @@ fn add(args: &AddArgs, file: Option<&Path>) -> Result<Code> {
         // Prepares the file that the first run sends to the hosts, which takes as long as the keys do. If this fails, that
         // run reports the reason.
         let stop = StopRequest::default();
-        scope.spawn(move || remote::agent_file(&stop));
+        let _ = spawn_scoped(scope, move || remote::agent_file(&stop));
         let threads: Vec<_> = (named.iter().enumerate())
             .map(|(position, named)| {
                 let (passwords, directory) = (&passwords, &directory);
                 let host_key = host_key.clone();
-                scope.spawn(move || set_up(named, host_key, &mut passwords.of(position), directory))
+                let work = move || set_up(named, host_key, &mut passwords.of(position), directory);
+                spawn_scoped(scope, work).context("cannot start a thread")
             })
-            .collect();
+            .collect::<Result<_>>()?;
         let joined = threads.into_iter().map(thread::ScopedJoinHandle::join);
-        joined
-            .map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            .collect()
-    });
+        let joined =
+            joined.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        Ok::<_, Failure>(joined.collect())
+    })?;
     let mut added = Vec::new();
     let mut failed: Option<Failure> = None;
     for ((name, mut host), key) in named.into_iter().zip(set_up) {

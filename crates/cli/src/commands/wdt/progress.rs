@@ -8,6 +8,7 @@ use std::{
 };
 
 use regatta_model::{BitRate, Bytes};
+use regatta_process::spawn_scoped;
 
 use crate::{listen::bar, output};
 
@@ -28,7 +29,8 @@ pub(super) fn shown<T>(
     thread::scope(|scope| {
         let (stop_tx, stop_rx) = channel::<()>();
         let (bar, transferred) = (&bar, &transferred);
-        scope.spawn(move || {
+        // Without a thread there is no bar.
+        let _ = spawn_scoped(scope, move || {
             while stop_rx.recv_timeout(UPDATE_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let (bytes, all) = transferred();
                 if let Some(all) = all {

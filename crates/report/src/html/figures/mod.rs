@@ -17,6 +17,7 @@ mod means;
 mod over_time;
 mod overlays;
 mod parameter_axis;
+mod phase;
 mod plot;
 mod steps;
 mod style;
@@ -167,7 +168,7 @@ struct Source<'a> {
 type Draw = fn(&Source<'_>) -> Vec<Figure>;
 
 /// All figures in the order of the page: their section, and the function that draws them.
-const FIGURES: [(&str, Draw); 13] = [
+const FIGURES: [(&str, Draw); 14] = [
     // On the first screen.
     ("headline", means::of_rankings),
     ("headline", means::spread),
@@ -179,6 +180,7 @@ const FIGURES: [(&str, Draw); 13] = [
     ("means", means::further),
     // Quantities over the time of a trial.
     ("over_time", |it| over_time::all(it, &over_time::TRANSFER)),
+    ("over_time", phase::all),
     // Every trial.
     ("trials", distribution::all),
     ("trials", by_trial::all),

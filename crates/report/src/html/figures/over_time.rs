@@ -306,10 +306,10 @@ fn draw(source: &Source<'_>, what: &Quantity) -> Option<Figure> {
 
 /// Rate of a path in the direction of a workload's data: from which time on, in seconds, and in bits per second where
 /// it is limited.
-struct LinkRate(Vec<(f64, Option<f64>)>);
+pub(super) struct LinkRate(Vec<(f64, Option<f64>)>);
 
 impl LinkRate {
-    fn of(group: &Group<'_>) -> Self {
+    pub(super) fn of(group: &Group<'_>) -> Self {
         let direction = group.workload.kind.payload_direction();
         let rates = group.condition.settings().map(|setting| {
             let link = match direction {
@@ -324,7 +324,7 @@ impl LinkRate {
         Self(rates.collect())
     }
 
-    fn values(&self) -> impl Iterator<Item = f64> {
+    pub(super) fn values(&self) -> impl Iterator<Item = f64> {
         self.0.iter().filter_map(|(_, rate)| *rate)
     }
 
