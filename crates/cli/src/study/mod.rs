@@ -321,7 +321,7 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>> {
     apply_guests(args, study, &mut changes);
     study.capture = args.capture.or(study.capture);
     path_options::choose_emulation(&args.path, study.capture.is_some(), &mut study.path)?;
-    study.give_flows_their_paths().map_err(|mistake| {
+    study.choose_emulator_for_flows().map_err(|mistake| {
         let message = option_messages::in_options(&mistake.message, "");
         let hint = option_messages::in_options(&mistake.hint, "");
         Failure::input(

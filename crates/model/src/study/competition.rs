@@ -301,7 +301,7 @@ impl Study {
     ///
     /// # Errors
     /// Another emulator is asked for, or a delay that is shorter than that of the path.
-    pub fn give_flows_their_paths(&mut self) -> Result<(), CompetitionMistake> {
+    pub fn choose_emulator_for_flows(&mut self) -> Result<(), CompetitionMistake> {
         for workload in &self.workloads {
             let flows = workload.competition.iter().flat_map(|it| &it.flows);
             for (flow, rtt) in flows.filter_map(|flow| Some((flow, flow.rtt?))) {

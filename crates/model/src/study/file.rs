@@ -167,7 +167,7 @@ impl StudyFile {
             curves,
             sweeps,
         };
-        study.give_flows_their_paths().map_err(|mistake| {
+        study.choose_emulator_for_flows().map_err(|mistake| {
             let named = competing
                 .into_iter()
                 .find(|(name, _)| *name == mistake.competition);

@@ -146,7 +146,7 @@ fn a_flow_with_a_path_of_its_own_has_an_emulator_that_gives_it() {
     assert_eq!(own, [None, Some(Duration::from_millis(300))]);
     let mut with_netem = free.clone();
     with_netem.path.emulator = Emulator::Netem;
-    let refused = with_netem.give_flows_their_paths().expect_err("netem");
+    let refused = with_netem.choose_emulator_for_flows().expect_err("netem");
     assert!(
         refused
             .message
@@ -155,7 +155,7 @@ fn a_flow_with_a_path_of_its_own_has_an_emulator_that_gives_it() {
     );
     let mut on_hosts = free;
     on_hosts.bed = BedKind::Hosts;
-    let refused = on_hosts.give_flows_their_paths().expect_err("hosts");
+    let refused = on_hosts.choose_emulator_for_flows().expect_err("hosts");
     assert!(
         refused
             .message

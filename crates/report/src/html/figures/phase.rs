@@ -24,8 +24,8 @@ const HEIGHT: f64 = 290.0;
 /// Most panels.
 const MAX_PANELS: usize = 6;
 
-/// Way of one competition.
-struct Way<'a> {
+/// Trajectory of one competition.
+struct Trajectory<'a> {
     group: &'a Group<'a>,
     /// Labels of both flows, and the style of the first.
     labels: [&'a str; 2],
@@ -41,14 +41,17 @@ pub fn all(source: &Source<'_>) -> Vec<Figure> {
     let Some(definition) = metric::find(id::COMPETING_GOODPUT_BPS) else {
         return Vec::new();
     };
-    let ways = source.plain.iter().filter_map(|group| way(source, group));
-    let ways: Vec<Way<'_>> = ways.take(MAX_PANELS).collect();
-    let highest = largest(ways.iter().flat_map(|way| {
-        let points = way
+    let trajectories = source
+        .plain
+        .iter()
+        .filter_map(|group| trajectory(source, group));
+    let trajectories: Vec<Trajectory<'_>> = trajectories.take(MAX_PANELS).collect();
+    let highest = largest(trajectories.iter().flat_map(|it| {
+        let points = it
             .points
             .iter()
             .flat_map(|(first, second)| [*first, *second]);
-        points.chain(way.rate)
+        points.chain(it.rate)
     }));
     let y = YAxis::from_zero(Unit::BitsPerSecond, "goodput of the second flow", highest);
     let scale = y.scale;
@@ -56,19 +59,19 @@ pub fn all(source: &Source<'_>) -> Vec<Figure> {
     let title = tr!("goodput of the first flow, {}", scale.unit);
     let x = XAxis::to(title, scale, scale.apply(highest));
     let (equal, link) = (tr!("equal"), tr!("link rate"));
-    let panels = ways.iter().map(|way| {
+    let panels = trajectories.iter().map(|it| {
         let mut plain = vec![Line::of(0, &equal, [(0.0, 0.0), (end, end)])];
         plain.extend(
-            way.rate
+            it.rate
                 .map(|rate| Line::of(1, &link, [(0.0, rate), (rate, 0.0)])),
         );
-        let [first, second] = way.labels;
-        let line = Line::of(way.style, first, way.points.iter().copied());
+        let [first, second] = it.labels;
+        let line = Line::of(it.style, first, it.points.iter().copied());
         Panel {
-            condition: Some(&way.group.condition.name),
-            heading: way.group.heading.clone(),
+            condition: Some(&it.group.condition.name),
+            heading: it.group.heading.clone(),
             title: tr!("Goodput of `{}` against that of `{}`", second, first),
-            description: tr!("{} seconds of the first round.", way.points.len()),
+            description: tr!("{} seconds of the first round.", it.points.len()),
             marks: vec![
                 Mark::PlainLines(plain.into_iter().flatten().collect()),
                 Mark::Lines(line.into_iter().collect(), Look::Points, 1.2),
@@ -76,7 +79,7 @@ pub fn all(source: &Source<'_>) -> Vec<Figure> {
             ..Panel::default()
         }
     });
-    let labels = ways.iter().map(|way| way.labels[0]);
+    let labels = trajectories.iter().map(|it| it.labels[0]);
     let plot = Plot {
         id: "phase".to_owned(),
         title: tr!("Two flows against one another"),
@@ -95,8 +98,8 @@ pub fn all(source: &Source<'_>) -> Vec<Figure> {
     plot.draw().into_iter().collect()
 }
 
-/// Returns the way of the first round of a competition of two flows that was measured.
-fn way<'a>(source: &'a Source<'a>, group: &'a Group<'a>) -> Option<Way<'a>> {
+/// Returns the trajectory of the first round of a competition of two flows that was measured.
+fn trajectory<'a>(source: &'a Source<'a>, group: &'a Group<'a>) -> Option<Trajectory<'a>> {
     let [first, second] = &group.workload.competition.as_ref()?.flows[..] else {
         return None;
     };
@@ -111,7 +114,7 @@ fn way<'a>(source: &'a Source<'a>, group: &'a Group<'a>) -> Option<Way<'a>> {
     let ended = one.len().min(other.len()).saturating_sub(1);
     let points: Vec<Point> = (begun..ended).map(|at| (one[at], other[at])).collect();
     let rate = LinkRate::of(group).values().next();
-    (points.len() > 1).then(|| Way {
+    (points.len() > 1).then(|| Trajectory {
         group,
         labels: lines.map(|line| line.1),
         style: lines[0].0,
