@@ -323,3 +323,56 @@ fn what_hints_tell_to_type_is_accepted() {
         refused.join("\n")
     );
 }
+
+/// Values of which each option of a driver refuses one.
+const WRONG: [&str; 3] = ["", "x", "99999999999"];
+
+/// The same of the options of all drivers, whose hints name values: in quotes, or from one to another.
+#[test]
+fn what_hints_of_transports_tell_to_type_is_accepted() {
+    // The kernel of the machine decides about its controls, and a program has to be there.
+    let depends = |driver: &str, option: &str| driver == "external" || option == "cc";
+    let (mut typed, mut refused) = (0, Vec::new());
+    for driver in regatta_agent::registry() {
+        let descriptor = driver.descriptor();
+        let options = descriptor.options.iter().map(|it| it.name);
+        for option in options.filter(|it| !depends(descriptor.name, it)) {
+            let line = |value: &str| {
+                let transport = format!("--transport={}:{option}={value}", descriptor.name);
+                [
+                    transport,
+                    "--rtt=80ms".to_owned(),
+                    "--rate=10Mbit/s".to_owned(),
+                ]
+            };
+            // An option that needs another one says so; the hint is followed.
+            let with_needed = |value: &str| match hint_of(&line(value)) {
+                Some(hint) if hint.starts_with("also set `") => {
+                    let needed = hint.split('`').nth(1).unwrap_or_default();
+                    let needed = needed.replace(" = ", "=").replace('"', "");
+                    hint_of(&line(&format!("{value}:{needed}")))
+                }
+                hint => hint,
+            };
+            let hints = WRONG.iter().filter_map(|value| with_needed(value));
+            for hint in hints.collect::<BTreeSet<_>>() {
+                let quoted = hint.split('`').skip(1).step_by(2);
+                let quoted = quoted.map(|it| it.trim_matches('"').to_owned());
+                let words: Vec<&str> = hint.split([' ', ',']).collect();
+                let bounds = words
+                    .windows(2)
+                    .filter(|pair| ["from", "to"].contains(&pair[0]));
+                let bounds = bounds.map(|pair| pair[1].to_owned());
+                let bounds = bounds.filter(|it| it.parse::<u64>().is_ok());
+                for value in quoted.chain(bounds) {
+                    typed += 1;
+                    if let Some(again) = with_needed(&value) {
+                        refused.push(format!("{}: {hint}: {again}", line(&value)[0]));
+                    }
+                }
+            }
+        }
+    }
+    assert!(typed > 100, "{typed}");
+    assert!(refused.is_empty(), "{}", refused.join("\n"));
+}

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use regatta_model::{PacketCounter, PacketCounters};
+use regatta_model::{PacketCounter, PacketCounters, units::nanoseconds};
 
-use crate::{discipline::nanoseconds, packet::Packet, settings::Direction};
+use crate::{packet::Packet, settings::Direction};
 
 /// Flow of a link, and the way to its hosts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -66,14 +66,21 @@ pub(crate) fn flows(
     trials.iter().zip(listen).map(flow).collect()
 }
 
-/// Adds what the path has counted of each flow, if it tells flows apart. A flow whose packets do not have the port of its
-/// server is not told apart: nothing is known of it.
-pub(crate) fn count(counted: &[FlowCounters], records: &mut [TrialRecord]) {
-    for (counted, record) in counted.iter().zip(records) {
-        if record.outcome != Outcome::Measured || counted.offered == 0 {
+/// Adds what the path has counted of each flow, if it tells flows apart. A flow whose data has other ports than that of its
+/// server is not told apart: more was delivered than the packets that were counted can carry.
+pub(crate) fn count(
+    plan: &Plan,
+    trials: &[PlannedTrial],
+    counted: &[FlowCounters],
+    records: &mut [TrialRecord],
+) {
+    for ((trial, counted), record) in trials.iter().zip(counted).zip(records) {
+        let metrics = &mut record.measurements.metrics;
+        let delivered = metrics.get(id::BYTES_DELIVERED).copied();
+        let most = counted.offered * u64::from(plan.condition(trial.cell).mtu_bytes);
+        if record.outcome != Outcome::Measured || delivered.unwrap_or_default() > most as f64 {
             continue;
         }
-        let metrics = &mut record.measurements.metrics;
         metrics.insert(id::FLOW_QUEUE_DROPS, counted.dropped as f64);
         metrics.insert(id::FLOW_MARKED, counted.marked as f64);
     }
@@ -442,6 +449,27 @@ mod tests {
         assert_eq!((fairness[0], fairness[9]), (0.5, 1.0));
         let time = records[1].measurements.metrics[id::CONVERGENCE_TIME_LAST_NS];
         assert_eq!(time, 3.0 * SECOND);
+    }
+
+    /// The packets that were counted of the second flow cannot carry what was delivered: its data has other ports.
+    #[test]
+    fn drops_are_those_of_flows_that_are_told_apart() {
+        let plan = Plan::new(&crate::tests::fake_bed::study(2, 1, 1)).expect("few trials");
+        let mut records = records(2);
+        for record in &mut records {
+            let metrics = &mut record.measurements.metrics;
+            metrics.insert(id::BYTES_DELIVERED, 1e6);
+        }
+        let counted = [1000, 10].map(|offered| FlowCounters {
+            offered,
+            dropped: 3,
+            marked: 2,
+        });
+        count(&plan, plan.trials(), &counted, &mut records);
+        let of = |flow: usize, name: &str| records[flow].measurements.metrics.get(name).copied();
+        assert_eq!(of(0, id::FLOW_QUEUE_DROPS), Some(3.0));
+        assert_eq!(of(0, id::FLOW_MARKED), Some(2.0));
+        assert_eq!(of(1, id::FLOW_QUEUE_DROPS), None);
     }
 
     #[test]

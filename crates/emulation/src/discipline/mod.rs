@@ -9,9 +9,7 @@ mod fq_codel;
 mod pie;
 mod red;
 
-use std::time::Duration;
-
-use regatta_model::{PacketCounter, QueueDiscipline, RedThresholds};
+use regatta_model::{PacketCounter, QueueDiscipline, RedThresholds, units::nanoseconds};
 
 use crate::{
     flows::Counted,
@@ -26,11 +24,6 @@ use dual_pi2::DualPi2;
 use fq_codel::FqCodel;
 use pie::Pie;
 use red::Red;
-
-/// Returns a time in nanoseconds. A condition has none that does not fit.
-pub(crate) fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
 
 /// Most that may wait: bytes and packets.
 #[derive(Debug, Clone, Copy)]

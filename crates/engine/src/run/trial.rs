@@ -210,7 +210,8 @@ impl TrialRunner<'_> {
         if trials.len() > 1 {
             records = competition::judged(records);
             competition::measure(self.plan, trials, &starts, &mut records);
-            competition::count(&self.bed.flow_counters()?, &mut records);
+            let counted = self.bed.flow_counters()?;
+            competition::count(self.plan, trials, &counted, &mut records);
         }
         Ok(Some(records))
     }

@@ -1,5 +1,7 @@
 //! Connections that do not belong to the transfer.
 
+use std::collections::BTreeMap;
+
 use super::*;
 
 #[test]
@@ -156,13 +158,21 @@ fn disagreeing() -> Vec<(&'static str, Option<Secret>, Vec<u8>, Status)> {
     ]
 }
 
+/// What another key makes of a message are random bytes. One in twenty-five at most begins like a command of which more is to
+/// come, so that the receiver waits for it: more than four of ten do in less than one run of ten thousand.
 #[test]
 fn a_disagreement_about_encryption_ends_a_receiver_that_waits() {
-    for (what, secret, mut wire, status) in disagreeing() {
+    const ATTEMPTS: usize = 10;
+    let mut waiting = BTreeMap::<&str, usize>::new();
+    for (what, secret, mut wire, status) in (0..ATTEMPTS).flat_map(|_| disagreeing()) {
         let mut receiving = Receiving::new(1, secret);
         receiving.connect(0);
         receiving.ports[0].received(&mut wire, receiving.now);
-        assert_eq!(receiving.failure().status, status, "{what}");
+        let Some(failure) = receiving.session.failure() else {
+            *waiting.entry(what).or_default() += 1;
+            continue;
+        };
+        assert_eq!(failure.status, status, "{what}");
         receiving.break_off(0);
         while receiving.ports[0].step(receiving.now) != receiver::Step::End {
             receiving.ports[0].written();
@@ -171,6 +181,12 @@ fn a_disagreement_about_encryption_ends_a_receiver_that_waits() {
             receiving.session.finish().unwrap_err().status,
             status,
             "{what}"
+        );
+    }
+    for (what, waiting) in waiting {
+        assert!(
+            what.starts_with("another ") && waiting <= 4,
+            "{what}: {waiting}"
         );
     }
 }
