@@ -253,6 +253,7 @@ fn plain<'a>(data: &'a RunData) -> Vec<Group<'a>> {
         heading: headings.get(&group.heading()).to_owned(),
         is_selected: false,
         lines: labels(data)
+            .filter(|label| data.header.study.has_cell(label, group.workload))
             .map(|label| (styles.get(label), label, group.cell(label)))
             .collect(),
     };
