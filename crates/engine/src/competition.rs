@@ -53,6 +53,10 @@ pub(crate) fn starts(plan: &Plan, trials: &[PlannedTrial]) -> Vec<(usize, Durati
     starts
 }
 
+/// Reason for which a flow could have no round-trip delay of its own.
+const OTHER_PORTS: &str = "most of its data has not the port of its server, by which the path knows a flow: it had no \
+    round-trip delay of its own";
+
 /// Returns how the path tells flows apart whose servers listen at these addresses.
 pub(crate) fn flows(
     plan: &Plan,
@@ -67,7 +71,8 @@ pub(crate) fn flows(
 }
 
 /// Adds what the path has counted of each flow, if it tells flows apart. A flow whose data has other ports than that of its
-/// server is not told apart: more was delivered than the packets that were counted can carry.
+/// server is not told apart: more was delivered than the packets that were counted can carry. One that was to have a
+/// round-trip delay of its own has failed then, as its data did not have it.
 pub(crate) fn count(
     plan: &Plan,
     trials: &[PlannedTrial],
@@ -75,10 +80,21 @@ pub(crate) fn count(
     records: &mut [TrialRecord],
 ) {
     for ((trial, counted), record) in trials.iter().zip(counted).zip(records) {
+        if record.outcome != Outcome::Measured {
+            continue;
+        }
         let metrics = &mut record.measurements.metrics;
         let delivered = metrics.get(id::BYTES_DELIVERED).copied();
         let most = counted.offered * u64::from(plan.condition(trial.cell).mtu_bytes);
-        if record.outcome != Outcome::Measured || delivered.unwrap_or_default() > most as f64 {
+        if delivered.unwrap_or_default() > most as f64 {
+            if !plan.flow_delay(trial.cell).is_zero() {
+                record.outcome = Outcome::Failed;
+                record.reasons = vec![OTHER_PORTS.into()];
+                record.hint =
+                    "leave `rtt` of this flow out; of `udp`, messages that fit into a packet help"
+                        .into();
+                record.measurements = Measurements::default();
+            }
             continue;
         }
         metrics.insert(id::FLOW_QUEUE_DROPS, counted.dropped as f64);
@@ -365,6 +381,8 @@ fn series(name: &str) -> Series {
 
 #[cfg(test)]
 mod tests {
+    use regatta_model::{Competition, CompetitionFlow};
+
     use super::*;
 
     const SECOND: f64 = 1e9;
@@ -470,6 +488,38 @@ mod tests {
         assert_eq!(of(0, id::FLOW_QUEUE_DROPS), Some(3.0));
         assert_eq!(of(0, id::FLOW_MARKED), Some(2.0));
         assert_eq!(of(1, id::FLOW_QUEUE_DROPS), None);
+        assert_eq!(records[1].outcome, Outcome::Measured);
+    }
+
+    #[test]
+    fn a_flow_whose_data_did_not_have_its_round_trip_delay_has_failed() {
+        let mut study = crate::tests::fake_bed::study(2, 1, 1);
+        let flow = |transport: &str, rtt| CompetitionFlow {
+            transport: transport.to_owned(),
+            copy_of: None,
+            start: Duration::ZERO,
+            rtt,
+            workload: None,
+        };
+        let far = Some(Duration::from_secs(1));
+        study.workloads[0].competition = Some(Competition {
+            flows: vec![flow("t0", far), flow("t1", far)],
+        });
+        let plan = Plan::new(&study).expect("few trials");
+        let mut records = records(2);
+        for record in &mut records {
+            let metrics = &mut record.measurements.metrics;
+            metrics.insert(id::BYTES_DELIVERED, 1e6);
+        }
+        let counted = [1000, 10].map(|offered| FlowCounters {
+            offered,
+            ..FlowCounters::default()
+        });
+        count(&plan, plan.trials(), &counted, &mut records);
+        let outcomes = [records[0].outcome, records[1].outcome];
+        assert_eq!(outcomes, [Outcome::Measured, Outcome::Failed]);
+        let records = judged(records);
+        assert_eq!(records[0].outcome, Outcome::Invalid);
     }
 
     #[test]

@@ -323,10 +323,10 @@ fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>> {
     path_options::choose_emulation(&args.path, study.capture.is_some(), &mut study.path)?;
     study.choose_emulator_for_flows().map_err(|mistake| {
         let message = option_messages::in_options(&mistake.message, "");
-        let hint = option_messages::in_options(&mistake.hint, "");
+        // A flow's own delay is written in the study alone.
         Failure::input(
             format!("competition `{}`: {message}", mistake.competition),
-            hint,
+            mistake.hint.to_string(),
         )
     })?;
     study.guest.clock = args.clock.unwrap_or(study.guest.clock);

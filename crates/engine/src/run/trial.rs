@@ -208,10 +208,10 @@ impl TrialRunner<'_> {
             });
         }
         if trials.len() > 1 {
-            records = competition::judged(records);
-            competition::measure(self.plan, trials, &starts, &mut records);
             let counted = self.bed.flow_counters()?;
             competition::count(self.plan, trials, &counted, &mut records);
+            records = competition::judged(records);
+            competition::measure(self.plan, trials, &starts, &mut records);
         }
         Ok(Some(records))
     }
