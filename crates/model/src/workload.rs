@@ -93,9 +93,11 @@ pub enum Verify {
     Ends,
     /// Comparison of every byte, and of a digest of all bytes at both ends.
     Digest,
+    /// None: bytes are counted, and a stack that can discard them without a copy does so. Messages have no header.
+    None,
 }
 
-named!(Verify: "ends" => Ends, "digest" => Digest);
+named!(Verify: "ends" => Ends, "digest" => Digest, "none" => None);
 
 /// Kind of handshake that a connection makes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -213,6 +213,7 @@ macro_rules! contract_clauses {
                 both_3_flows_size_17(Direction::Both, 3, 17, 5)
             }
             an_answered_opening_delivers_everything
+            data_that_is_not_verified_is_counted
             a_duration_ends_a_transfer_cleanly
             a_warm_up_is_excluded
             a_file_is_read_and_delivered

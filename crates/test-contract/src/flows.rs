@@ -102,6 +102,33 @@ pub fn an_answered_opening_delivers_everything(driver: &dyn Driver) {
     assert_eq!(ran.total("bytes_delivered"), size as f64, "{}", ran.what);
 }
 
+/// Data at which nobody looks is counted, whether it has an end or a duration.
+pub fn data_that_is_not_verified_is_counted(driver: &dyn Driver) {
+    for duration in [None, Some(Duration::from_millis(100))] {
+        let ran = run(driver, (1_000_003, 10_000), |options, _| {
+            options.verify = Verify::None;
+            options.duration = duration;
+            options.direction = Direction::Both;
+        });
+        let what = &ran.what;
+        for unit in ["bytes", "messages"] {
+            let [sent, delivered] =
+                ["sent", "delivered"].map(|end| ran.total(&format!("{unit}_{end}")));
+            assert!(
+                sent > 0.0 && sent == delivered,
+                "{what}: {sent} {unit}, {delivered} arrived"
+            );
+        }
+        if duration.is_none() {
+            assert_eq!(
+                ran.total("bytes_sent"),
+                ran.in_all_directions(1_000_003),
+                "{what}"
+            );
+        }
+    }
+}
+
 /// A transfer with a duration takes about that time, and all that was sent arrives.
 pub fn a_duration_ends_a_transfer_cleanly(driver: &dyn Driver) {
     let ran = run(driver, (1, 20_000), |options, _| {

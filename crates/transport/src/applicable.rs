@@ -20,7 +20,10 @@ pub const fn capability(handshake: Handshake) -> Option<&'static str> {
 
 /// Checks a workload against a driver's descriptor. `carries` is the unit that the driver carries
 /// with the options of the order.
-pub(crate) fn check(
+///
+/// # Errors
+/// [`Unsupported`] with the reason and a hint.
+pub fn check(
     driver: &DriverDescriptor,
     carries: Carries,
     workload: &WorkloadKind,

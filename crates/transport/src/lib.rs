@@ -13,7 +13,7 @@
 //! edges of the transfer window, a way to the other end over the control stream, and a stop.
 
 pub mod addresses;
-mod applicable;
+pub mod applicable;
 pub mod clock;
 pub mod compiled;
 mod connections;

@@ -49,6 +49,30 @@ pub trait ByteStream: Send {
         consume: &mut (impl FnMut(&[u8]) + Send),
     ) -> impl Future<Output = Result<Received>>;
 
+    /// Waits for bytes as [`Self::receive`] does, and discards at most `most` of them, of which nobody needs to know more than
+    /// the number. A stack that can do so does not copy them.
+    fn discard(
+        &mut self,
+        scratch: &mut [u8],
+        most: u64,
+        until: MonotonicTime,
+    ) -> impl Future<Output = Result<Received>> {
+        async move {
+            let most = usize::try_from(most)
+                .unwrap_or(usize::MAX)
+                .min(scratch.len());
+            let mut discarded = 0;
+            let mut count = |piece: &[u8]| discarded += piece.len();
+            let received = self
+                .receive(&mut scratch[..most], until, &mut count)
+                .await?;
+            Ok(match received {
+                Received::Bytes(_) => Received::Bytes(discarded),
+                other => other,
+            })
+        }
+    }
+
     /// Ends this direction after everything that was sent; the other direction stays open.
     fn finish(&mut self) -> impl Future<Output = Result<()>>;
 

@@ -118,9 +118,12 @@ pub struct ClientArgs {
     /// Code point of TCP's packets, a number or a name such as `ef`
     #[arg(long, value_name = "DSCP", value_parser = iperf::dscp, allow_hyphen_values = true, help_heading = "Transport")]
     pub dscp: Option<u8>,
-    /// Accepted for command lines of iperf3: each driver sends as its stack does best
-    #[arg(short = 'Z', long, help_heading = "Transport")]
-    pub zerocopy: bool,
+    /// TCP from pages of memory that the kernel takes without a copy
+    #[arg(short = 'Z', long, alias = "zerocopy", help_heading = "Transport")]
+    pub zero_copy: bool,
+    /// Count what arrives and look at none of it, as of iperf3: TCP discards it without a copy
+    #[arg(long, help_heading = "Work")]
+    pub skip_rx_copy: bool,
     /// Processor of this end's processes
     #[arg(short = 'A', long, value_name = "N", value_parser = integer(0, 1023_usize), allow_hyphen_values = true, help_heading = "Transport")]
     pub affinity: Option<usize>,

@@ -78,6 +78,8 @@ lines! {
     fourth_version: "iperf3 -4 -c HOST -t 10", "-t" "0.3";
     sixth_version: "iperf3 -6 -c HOST -t 10", "-t" "0.3";
     zero_copy: "iperf3 -Z -c HOST", "-t" "0.3";
+    zero_copy_at_both_ends: "iperf3 -Z --skip-rx-copy -c HOST -l 128K", "-t" "0.3";
+    discarded: "iperf3 -c HOST --skip-rx-copy -n 10M",;
     code_point: "iperf3 -c HOST --dscp ef", "-t" "0.3";
     log_file: "iperf3 -c HOST --logfile iperf.log", "-t" "0.3";
     title_and_format: "iperf3 -c HOST -T lab -f m --forceflush", "-t" "0.3";
@@ -88,7 +90,7 @@ lines! {
 
 #[test]
 fn every_supported_iperf3_flag_is_tested() {
-    let flags = "-c -p -u -t -n -l -i -P -R --bidir -b -w -M -N -C -O -J -A -B -V -4 -6 -Z --dscp --logfile";
+    let flags = "-c -p -u -t -n -l -i -P -R --bidir -b -w -M -N -C -O -J -A -B -V -4 -6 -Z --skip-rx-copy --dscp --logfile";
     let used: Vec<&str> = LINES.iter().flat_map(|line| line.split(' ')).collect();
     let missing: Vec<&str> = flags
         .split(' ')

@@ -465,6 +465,22 @@ fn link_local_addresses_are_measured_over() {
     assert_eq!(measured, transports.split(',').count(), "{done:#?}");
 }
 
+/// Every connection of `wdt`, of which some are made by the receiving end, comes from the address that was given.
+#[test]
+fn wdt_is_measured_from_an_address_of_the_client() {
+    let bench = Bench::new();
+    let server = Server::start(&bench, &[]);
+    let done = server.client(
+        &bench,
+        &["-B", "127.0.0.9", "--transport", "wdt", "-n", "1M", "-J"],
+    );
+    done.assert_code(0);
+    assert!(
+        done.stdout.contains("\"outcome\":\"measured\""),
+        "{done:#?}"
+    );
+}
+
 #[test]
 fn files_are_sent_to_a_link_local_address() {
     let network = "ip addr add fe80::7/64 dev lone nodad";

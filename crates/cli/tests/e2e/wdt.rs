@@ -369,6 +369,67 @@ fn a_second_transfer_with_resumption_sends_what_is_new() {
     assert_eq!(arrived, files(&bench.path("source")));
 }
 
+#[test]
+fn a_file_that_the_sender_has_no_longer_is_deleted_on_request() {
+    for (options, is_there) in [
+        (&["--resume"][..], true),
+        (&["--resume", "--delete-extra-files"], false),
+    ] {
+        let bench = Bench::new();
+        make_tree(&bench);
+        for options in [&["--resume"], options] {
+            let receiver = Receiver::start(&bench, options);
+            let sender = finish(start(&bench, &["send", "source", &receiver.url]));
+            let receiver = receiver.end();
+            let output = format!("{}{}", stderr(&sender), stderr(&receiver));
+            assert_eq!((code(&sender), code(&receiver)), (0, 0), "{output}");
+            let _ = fs::remove_file(bench.path("source/a/b/small"));
+        }
+        assert_eq!(
+            bench.path("target/a/b/small").exists(),
+            is_there,
+            "{options:?}"
+        );
+    }
+}
+
+/// Blocks are counted while they arrive, so that a receiver without time for a last word keeps them.
+#[test]
+fn a_receiver_that_was_killed_is_sent_the_rest_alone() {
+    let bench = Bench::new();
+    let source = bench.path("source");
+    fs::create_dir_all(&source).expect("made");
+    for number in 0..6_u32 {
+        let bytes = (0..500_000).flat_map(|at| (at * 6 + number).to_le_bytes());
+        let bytes: Vec<u8> = bytes.collect();
+        fs::write(source.join(number.to_string()), bytes).expect("written");
+    }
+    let receiver = Receiver::start(&bench, &["--resume", "--ports", "1"]);
+    // 2 s for all of them, so that it is under way when the receiver ends.
+    let options = ["--rate", "48Mbit/s", "--tag-interval", "1MiB"];
+    let args = [&["send", "source", &receiver.url][..], &options].concat();
+    let sender = start(&bench, &args);
+    let started_at = Instant::now();
+    // Over one connection files come one after the other: the first has been counted when the third begins.
+    while names(&bench.path("target/.wdt-resume.part")).len() < 4 {
+        assert!(started_at.elapsed() < LIMIT, "nothing is counted");
+        thread::sleep(Duration::from_millis(1));
+    }
+    signal(receiver.child.id() as i32, Signal::SIGKILL);
+    let (sender, receiver) = (finish(sender), receiver.end());
+    assert_ne!(code(&sender), 0, "{}{}", stderr(&sender), stderr(&receiver));
+
+    let receiver = Receiver::start(&bench, &["--resume", "--ports", "1"]);
+    let sender = finish(start(&bench, &["send", "source", &receiver.url]));
+    let receiver = receiver.end();
+    let output = format!("{}{}", stderr(&sender), stderr(&receiver));
+    assert_eq!((code(&sender), code(&receiver)), (0, 0), "{output}");
+    assert!(!output.contains("12 MB"), "all was sent again: {output}");
+    let mut arrived = files(&bench.path("target"));
+    arrived.retain(|path, _| !path.starts_with(".wdt-resume.part"));
+    assert!(arrived == files(&source), "other bytes arrived: {output}");
+}
+
 /// Starts a transfer of one file that takes a while; returns when it is under way.
 fn under_way(bench: &Bench) -> (Child, Receiver) {
     fs::create_dir_all(bench.path("source")).expect("made");

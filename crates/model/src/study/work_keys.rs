@@ -101,10 +101,10 @@ pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = keys! {
         field!(Bulk { options } => Field::NamedValue(&mut options.finish));
         "End of a transfer: when all was acknowledged (`agree`), or when the last message was handed over (`abandon`) [default: agree]",
         "`agree` | `abandon`: close as soon as the last message is handed over";
-    "verify" KeyKind::Enum("METHOD", &["ends", "digest"]), "digest",
+    "verify" KeyKind::Enum("METHOD", &["ends", "digest", "none"]), "digest",
         field!(Bulk { options } => Field::NamedValue(&mut options.verify));
-        "Check of the content: the `ends` of each piece, or a `digest` of every byte, which costs CPU time [default: ends]",
-        "`ends` | `digest`: compare a CRC-32 of every byte at both ends, which costs CPU time";
+        "Check of the content: the `ends` of each piece, a `digest` of every byte, which costs CPU time, or `none`: bytes are counted, and TCP discards them without a copy [default: ends]",
+        "`ends` | `digest`: compare a CRC-32 of every byte at both ends, which costs CPU time; `none`: count bytes, which `tcp` then discards without a copy (`MSG_TRUNC`)";
     "timeout" KeyKind::Time, "1s", field!(StopAndWait { timeout } => Field::Time(timeout));
         "Wait for the acknowledgement of a message that a transport may lose [default: 1s]",
         "`1s` | wait for an acknowledgement, over a transport that can lose messages";

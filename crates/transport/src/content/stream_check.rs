@@ -91,6 +91,26 @@ impl StreamCheck {
         total - piece.len()
     }
 
+    /// Counts the next bytes of the transfer, at which nobody looks.
+    pub(crate) const fn skip(&mut self, bytes: u64) {
+        let left = self.plan.size - self.delivered.bytes;
+        self.delivered.bytes += if bytes < left { bytes } else { left };
+        let message = self.plan.message as u64;
+        self.delivered.messages = match self.is_complete() {
+            true => self.plan.count,
+            false => self.delivered.bytes / message,
+        };
+        self.offset = match self.is_complete() {
+            true => 0,
+            false => (self.delivered.bytes % message) as usize,
+        };
+    }
+
+    /// Returns the number of bytes that have not arrived.
+    pub(crate) const fn left(&self) -> u64 {
+        self.plan.size - self.delivered.bytes
+    }
+
     /// Takes the beginning of `piece` up to the end of the header or of the message.
     fn part(&mut self, piece: &[u8]) -> usize {
         let header = Plan::header(self.length);
@@ -185,6 +205,24 @@ mod tests {
                 "{position}"
             );
         }
+    }
+
+    #[test]
+    fn skipped_bytes_are_those_of_whole_messages_and_of_a_part() {
+        let mut check = StreamCheck::new(&plan(2500, 1000));
+        for (skipped, messages, is_between) in [
+            (999, 0, false),
+            (1, 1, true),
+            (1001, 2, false),
+            (499, 3, true),
+        ] {
+            check.skip(skipped);
+            assert_eq!(check.delivered.messages, messages);
+            assert_eq!(check.is_between_messages(), is_between);
+        }
+        assert!(check.is_complete());
+        check.skip(1);
+        assert_eq!(check.delivered.bytes, 2500);
     }
 
     #[test]

@@ -29,6 +29,11 @@ pub(crate) trait Sink: Send {
     /// Returns the check of the messages.
     fn check(&self) -> &StreamCheck;
 
+    /// Counts the next bytes of a bulk transfer whose content is not looked at.
+    fn skip(&mut self, bytes: u64) {
+        let _ = bytes;
+    }
+
     /// Whether all is here.
     fn is_complete(&self) -> bool {
         self.check().is_complete()
@@ -53,6 +58,10 @@ impl Sink for StreamCheck {
 
     fn check(&self) -> &StreamCheck {
         self
+    }
+
+    fn skip(&mut self, bytes: u64) {
+        Self::skip(self, bytes);
     }
 }
 
@@ -101,11 +110,18 @@ async fn take<K: Sink, S: ByteStream>(
 ) -> Result<bool> {
     let live = &shared.trial.context.live;
     let digests = shared.flows.options.verify == Verify::Digest;
+    let skips = shared.flows.options.verify == Verify::None;
     let mut scratch = vec![0; SCRATCH_BYTES + ALIGNMENT];
     let start = scratch.as_ptr().align_offset(ALIGNMENT).min(ALIGNMENT);
     let scratch = &mut scratch[start..start + SCRATCH_BYTES];
     let mut before = Delivered::default();
-    let mut received = sink.consume(rest);
+    let mut received = match skips {
+        true => {
+            sink.skip(rest.len() as u64);
+            rest.len()
+        }
+        false => sink.consume(rest),
+    };
     if digests {
         digest.update(&rest[..received]);
     }
@@ -126,6 +142,18 @@ async fn take<K: Sink, S: ByteStream>(
             return Ok(
                 shared.flows.options.duration.is_some() && sink.check().is_between_messages()
             );
+        }
+        if skips {
+            let most = sink.check().left();
+            let discarding = stream.discard(scratch, most, MonotonicTime::NEVER);
+            let discarded = discarding.await?;
+            closed = discarded == Received::Closed;
+            received = match discarded {
+                Received::Bytes(bytes) => bytes,
+                Received::TimedOut | Received::Closed => 0,
+            };
+            sink.skip(received as u64);
+            continue;
         }
         received = 0;
         let mut consume = |piece: &[u8]| {

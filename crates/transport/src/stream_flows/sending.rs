@@ -68,7 +68,10 @@ pub(super) async fn send<S: ByteStream>(
     let mut digest = crc32fast::Hasher::new();
     let mut memory = BytesMut::new();
     // All messages but the last have the same payload; cutting it once saves counting references.
-    let full_payload = plan.payload(plan.message);
+    let full_payload = match options.verify {
+        Verify::None => plan.content.clone(),
+        _ => plan.payload(plan.message),
+    };
     let mut sent = 0;
     let mut next_check = 0;
     let begun = MonotonicTime::now();
@@ -94,7 +97,10 @@ pub(super) async fn send<S: ByteStream>(
             next_check = sent + clock_check_bytes;
         }
         let length = plan.length(sequence);
-        let header = Plan::header(length);
+        let header = match options.verify {
+            Verify::None => 0,
+            _ => Plan::header(length),
+        };
         let head = match header {
             0 => [0; HEADER_BYTES],
             _ => encode_header(plan, sequence, length),
@@ -103,7 +109,7 @@ pub(super) async fn send<S: ByteStream>(
         let payload = match &shared.flows.noise {
             None if length == plan.message => &full_payload,
             None => {
-                part = plan.payload(length);
+                part = plan.content.slice(header..length);
                 &part
             }
             // A transfer with a duration begins the file again.

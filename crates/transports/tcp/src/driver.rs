@@ -1,10 +1,10 @@
 //! Descriptors of the drivers `tcp`, `tcp-tls` and `mptcp`.
 
 use regatta_control::TrialOrder;
-use regatta_model::{Handshake, metric::id};
+use regatta_model::{Handshake, Pattern, WorkloadKind, metric::id, reason};
 use regatta_transport::{
     ClientSession, Driver, DriverDescriptor, OptionValues, Result, ServerSession, StreamSession,
-    TrialContext, Unsupported,
+    TrialContext, Unsupported, applicable,
 };
 
 use crate::{
@@ -57,7 +57,11 @@ pub(crate) static TCP: KernelTcp = KernelTcp {
         ..DriverDescriptor::PLAIN
     },
     supported: || Ok(()),
-    layer: |_| Ok(Layer::Plain),
+    layer: |order| {
+        Ok(Layer::Plain {
+            zero_copy: SocketOptions::zero_copy.read(&order.transport.options),
+        })
+    },
     multipath: false,
 };
 
@@ -97,7 +101,7 @@ pub(crate) static MPTCP: KernelTcp = KernelTcp {
         ..DriverDescriptor::PLAIN
     },
     supported: mptcp::supported,
-    layer: |_| Ok(Layer::Plain),
+    layer: |_| Ok(Layer::Plain { zero_copy: false }),
     multipath: true,
 };
 
@@ -109,6 +113,20 @@ impl Driver for KernelTcp {
     fn supported(&self, options: &OptionValues) -> Result<(), Unsupported> {
         (self.supported)()?;
         check_congestion_control(options)
+    }
+
+    fn applicable(
+        &self,
+        options: &OptionValues,
+        workload: &WorkloadKind,
+    ) -> Result<(), Unsupported> {
+        let repeats =
+            matches!(workload, WorkloadKind::Bulk { pattern, .. } if *pattern != Pattern::File);
+        if SocketOptions::zero_copy.read(options) && !repeats {
+            let lacks = reason::zero_copy_of_bulk(self.descriptor.name);
+            return Err(Unsupported::new(lacks, reason::leave_zero_copy_out()));
+        }
+        applicable::check(self.descriptor, self.descriptor.carries, workload)
     }
 
     fn client(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ClientSession>> {

@@ -69,7 +69,7 @@ impl Endpoint<Connecting> {
         sockets: Sockets,
         down_after: Option<Duration>,
     ) -> Result<Self> {
-        let mut endpoint = Self::client(order, sockets, Layer::Plain);
+        let mut endpoint = Self::client(order, sockets, Layer::Plain { zero_copy: false });
         endpoint.role.down_after = down_after;
         let local = order.local;
         let addresses = mptcp::further_addresses(local);

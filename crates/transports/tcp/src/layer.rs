@@ -17,7 +17,10 @@ use crate::{
 /// type of streams.
 pub enum Layer {
     /// Nothing.
-    Plain,
+    Plain {
+        /// Whether messages that repeat are sent without a copy.
+        zero_copy: bool,
+    },
     /// TLS for bulk data.
     Records(Tls<RecordStream>),
     /// TLS that may begin with early data.
@@ -29,7 +32,7 @@ impl Layer {
     /// `receiver`; none if nothing is encrypted.
     pub(crate) fn facts(&self, end: &str) -> Facts {
         match self {
-            Self::Plain => Facts::default(),
+            Self::Plain { .. } => Facts::default(),
             Self::Records(tls) => tls.facts(end),
             Self::Early(tls) => tls.facts(end),
         }
@@ -43,7 +46,9 @@ impl Layer {
         until: MonotonicTime,
     ) -> Result<Layered<Stream>> {
         Ok(match self {
-            Self::Plain => plain::open(socket, holds_back).map(Stream::Plain),
+            Self::Plain { zero_copy } => {
+                plain::open(socket, holds_back, *zero_copy).map(Stream::Plain)
+            }
             Self::Records(tls) => tls.open(socket, holds_back, until)?.map(Stream::Records),
             Self::Early(tls) => tls.open(socket, holds_back, until)?.map(Stream::Early),
         })
@@ -84,6 +89,15 @@ impl ByteStream for Stream {
         consume: &mut (impl FnMut(&[u8]) + Send),
     ) -> Result<Received> {
         of_any!(self, inner => inner.receive(scratch, until, consume).await)
+    }
+
+    async fn discard(
+        &mut self,
+        scratch: &mut [u8],
+        most: u64,
+        until: MonotonicTime,
+    ) -> Result<Received> {
+        of_any!(self, inner => inner.discard(scratch, most, until).await)
     }
 
     async fn finish(&mut self) -> Result<()> {

@@ -11,6 +11,7 @@ mod info;
 mod layer;
 mod layered;
 mod mptcp;
+mod pages;
 pub mod parts;
 mod plain;
 mod settings;

@@ -20,7 +20,11 @@ pub type PlainEndpoint<R> = Endpoint<R>;
 /// Makes the end that connects, set up by the options.
 #[must_use]
 pub fn client(order: &TrialOrder) -> PlainEndpoint<Connecting> {
-    Endpoint::client(order, Settings::new(order), Layer::Plain)
+    Endpoint::client(
+        order,
+        Settings::new(order),
+        Layer::Plain { zero_copy: false },
+    )
 }
 
 /// Makes the end that listens, set up by the options; it listens when this returns.
@@ -28,5 +32,9 @@ pub fn client(order: &TrialOrder) -> PlainEndpoint<Connecting> {
 /// # Errors
 /// Any error of the setup.
 pub fn server(order: &TrialOrder) -> Result<PlainEndpoint<Listening>> {
-    Endpoint::server(order, Settings::new(order), Layer::Plain)
+    Endpoint::server(
+        order,
+        Settings::new(order),
+        Layer::Plain { zero_copy: false },
+    )
 }

@@ -25,6 +25,8 @@ driver_options! {
         no_delay: bool = false,
             "send each message of the connecting end at once, without Nagle's algorithm (TCP_NODELAY)";
         dscp: Option<u16> = DSCP;
+        zero_copy: bool = false,
+            "send the messages of a bulk transfer from pages of memory that the kernel takes without a copy (sendfile)";
     }
 }
 

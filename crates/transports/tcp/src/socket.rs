@@ -1,8 +1,11 @@
 //! A connected TCP socket: its system calls, with absolute deadlines instead of time-outs.
 
 use std::{
+    fs::File,
     io::{self, IoSlice, Read as _},
+    mem::MaybeUninit,
     net::Shutdown,
+    num::NonZeroUsize,
     time::Duration,
 };
 
@@ -43,6 +46,34 @@ impl Connected {
         Ok(())
     }
 
+    /// Sends all of the bytes, with flags of `send` beside those that every call has.
+    pub(crate) fn send_bytes(&self, mut bytes: &[u8], flags: libc::c_int) -> Result<()> {
+        let flags = flags | libc::MSG_NOSIGNAL;
+        while !bytes.is_empty() {
+            match self.0.send_with_flags(bytes, flags) {
+                Ok(sent) => bytes = &bytes[sent..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(TransportError::io(reason::cannot_send())(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends `header`, and the first `length` bytes of a file from its pages.
+    pub(crate) fn send_file(&self, header: &[u8], file: &File, length: usize) -> Result<()> {
+        self.send_bytes(header, libc::MSG_MORE)?;
+        let mut sent = 0;
+        while let Some(left) = NonZeroUsize::new(length - sent) {
+            match self.0.sendfile(file, sent, Some(left)) {
+                Ok(0) => break,
+                Ok(bytes) => sent += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(TransportError::io(reason::cannot_send())(error)),
+            }
+        }
+        Ok(())
+    }
+
     /// Sends some of the parts, in order; returns the number of bytes sent.
     pub(crate) fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
         loop {
@@ -61,6 +92,23 @@ impl Connected {
 
     /// Receives the available bytes, waiting until `until` at most.
     pub(crate) fn receive(&self, buffer: &mut [u8], until: MonotonicTime) -> Result<Received> {
+        self.received(until, || (&self.0).read(buffer))
+    }
+
+    /// Discards the available bytes, no more than `room` holds, waiting until `until` at most. Nothing is written into `room`.
+    pub(crate) fn discard(
+        &self,
+        room: &mut [MaybeUninit<u8>],
+        until: MonotonicTime,
+    ) -> Result<Received> {
+        self.received(until, || self.0.recv_with_flags(room, libc::MSG_TRUNC))
+    }
+
+    fn received(
+        &self,
+        until: MonotonicTime,
+        mut call: impl FnMut() -> io::Result<usize>,
+    ) -> Result<Received> {
         let failed = || TransportError::io(reason::cannot_receive());
         if until != MonotonicTime::NEVER
             && !wait::ready(&self.0, libc::POLLIN, until).map_err(failed())?
@@ -68,7 +116,7 @@ impl Connected {
             return Ok(Received::TimedOut);
         }
         loop {
-            match (&self.0).read(buffer) {
+            match call() {
                 Ok(0) => return Ok(Received::Closed),
                 Ok(received) => return Ok(Received::Bytes(received)),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

@@ -169,6 +169,10 @@ impl Sockets {
             (format!("congestion_control.{end}"), control),
             (format!("{which}_tuning.{end}"), tuning.to_owned()),
         ]);
+        if self.options.zero_copy {
+            let zero_copy = "sendfile of pages in memory";
+            facts.insert(format!("zero_copy.{end}"), zero_copy.to_owned());
+        }
         if let Some(has_ecn) = info::has_ecn(socket) {
             let ecn = if has_ecn {
                 "negotiated"

@@ -64,9 +64,6 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code> {
         interval.is_some_and(|interval| interval < MIN_INTERVAL) => "lines cannot come more often than every 0.1 s";
             "give a longer time, as in `-i 0.1`, or none: `-i 0`";
     }
-    if args.zerocopy {
-        output::err("note: `-Z` changes nothing: each driver sends as its stack does best");
-    }
     if let Some(processor) = args.affinity {
         pin(processor)?;
     }

@@ -83,6 +83,10 @@ pub fn study(args: &ClientArgs, server: &str, address: IpAddr) -> Result<(StudyF
     ]);
     let sends_messages = |transport: &&Transport| is_of_messages(&transport.driver);
     let messages = transports.iter().any(|it| sends_messages(&it));
+    refuse! {
+        args.skip_rx_copy && messages => "`--skip-rx-copy` is for streams: messages are told apart by their content";
+            "leave it out";
+    }
     let over_streams = transports.iter().find(|it| !sends_messages(it));
     let over_streams = over_streams.map(|it| it.label.clone());
     let sections = transports.into_iter().map(adhoc::section);
@@ -164,6 +168,7 @@ fn workload(args: &ClientArgs, message: Bytes) -> Table {
             "warm_up",
             (!omit.is_zero()).then(|| exact::time(omit).into()),
         ),
+        ("verify", args.skip_rx_copy.then(|| "none".into())),
     ])
 }
 
@@ -199,12 +204,13 @@ fn transport(text: &str, args: &ClientArgs) -> Result<Transport> {
         true => &["socket_buffers"],
         false => &["receive_buffer", "send_buffer"],
     };
-    let no_delay = args.no_delay.then_some(OptionValue::Flag(true));
+    let flag = |is_set: bool| is_set.then_some(OptionValue::Flag(true));
     let flags = [
         ("-b", "rate", rate.map(|rate| text(exact::bit_rate(rate)))),
         ("-C", "cc", args.congestion.clone().map(text)),
         ("-M", "mss", args.set_mss.map(number)),
-        ("-N", "no_delay", no_delay),
+        ("-N", "no_delay", flag(args.no_delay)),
+        ("-Z", "zero_copy", flag(args.zero_copy)),
         ("--dscp", "dscp", args.dscp.map(u16::from).map(number)),
     ];
     let windows = window_options

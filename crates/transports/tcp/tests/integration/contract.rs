@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use regatta_control::{ProblemKind, Role};
-use regatta_model::{Direction, OptionValue, WorkloadKind};
+use regatta_model::{Direction, OptionValue, Pattern, Verify, WorkloadKind};
 use regatta_test_contract::contract;
 use regatta_transport::{Driver, TransportError, testing};
 
@@ -77,6 +77,49 @@ fn timeouts_of_a_closed_connection_are_reported() {
             .contains_key("retransmission_timeouts"),
         kernel_counts_timeouts(),
     );
+}
+
+regatta_test_contract::test_cases! { messages_without_a_copy_are_those_that_were_to_be_sent:
+    of_many_pages(131_072)
+    with_a_part_of_a_page(10_001)
+    shorter_than_their_header(7)
+}
+
+fn messages_without_a_copy_are_those_that_were_to_be_sent(message: u64) {
+    let size = 20 * message + 3;
+    let pair = testing::run_pair(driver("tcp"), size, message, |order| {
+        let options = &mut order.transport.options;
+        options.insert("zero_copy".to_owned(), OptionValue::Flag(true));
+        if let WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
+            options.verify = Verify::Digest;
+            options.direction = Direction::Both;
+        }
+    })
+    .expect("both ends can be prepared");
+    for report in [pair.sender, pair.receiver] {
+        let measured = report.expect("a report").measurements;
+        assert_eq!(measured.metrics["bytes_delivered"], size as f64);
+        assert_eq!(measured.metrics["messages_corrupted"], 0.0);
+        let fact = measured
+            .facts
+            .keys()
+            .any(|name| name.starts_with("zero_copy."));
+        assert!(fact, "{:?}", measured.facts);
+    }
+}
+
+/// What is read from a file lies in memory that is written again.
+#[test]
+fn a_file_is_not_sent_without_a_copy() {
+    let options = BTreeMap::from([("zero_copy".to_owned(), OptionValue::Flag(true))]);
+    let mut workload = testing::order_for(Role::Sender, "tcp", 1000, 1000)
+        .workload
+        .kind;
+    assert!(driver("tcp").applicable(&options, &workload).is_ok());
+    if let WorkloadKind::Bulk { pattern, .. } = &mut workload {
+        *pattern = Pattern::File;
+    }
+    assert!(driver("tcp").applicable(&options, &workload).is_err());
 }
 
 /// Returns how often the threads of this process have waited.
