@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use clap::{Command, CommandFactory as _, Parser as _};
+use clap::{Command, CommandFactory as _, Parser as _, error::ErrorKind};
 use regatta_model::study::{WORKLOAD_KEYS, workload_kinds};
 
 use crate::{
@@ -47,6 +47,23 @@ fn add_sources(directory: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
+/// Whether the parser knows command and options of a command line, in which words with a brace stand for values.
+fn is_of_program(line: &str) -> bool {
+    // A part of a line, to which the program adds the rest.
+    let Some(words) = shlex::split(line) else {
+        return true;
+    };
+    let words = words.into_iter().map(|word| match word.contains('{') {
+        true => "x".to_owned(),
+        false => word,
+    });
+    let kind = Args::try_parse_from(words).err().map(|error| error.kind());
+    !matches!(
+        kind,
+        Some(ErrorKind::UnknownArgument | ErrorKind::InvalidSubcommand)
+    )
+}
+
 #[test]
 fn messages_name_only_commands_and_options_that_exist() {
     let (mut commands, mut options) = (BTreeSet::new(), BTreeSet::new());
@@ -84,7 +101,8 @@ fn messages_name_only_commands_and_options_that_exist() {
                         .filter(|it| !it.is_empty())
                         .all(|it| options.contains(it));
                 found += 1;
-                if !has_all {
+                let is_typed = command.is_some_and(|it| !INTERNAL.contains(&it));
+                if !has_all || is_typed && !is_of_program(quoted) {
                     unknown.push(format!("{}:{number}: {quoted}", file.display()));
                 }
             }
@@ -159,45 +177,43 @@ const VALUES: [&str; 22] = [
     "2min",
 ];
 
-/// Returns the text of the refusal of a command line of `regatta run`, from its hint on.
+/// Returns the text of the refusal of a command line, from its hint on. Nothing is executed.
 fn hint_of(line: &[String]) -> Option<String> {
-    let all = ["regatta", "run"]
+    let all = ["regatta"]
         .into_iter()
         .chain(line.iter().map(String::as_str));
-    let run = match Args::try_parse_from(all) {
-        Ok(Args {
-            command: args::Command::Run(run),
-            ..
-        }) => run,
+    let refused = match Args::try_parse_from(all).map(|args| args.command) {
+        Ok(args::Command::Run(run)) => study::choose(&run).err(),
         Ok(_) => panic!("another command"),
         Err(error) => {
             let text = error.to_string();
-            let text = text.lines().next().unwrap_or_default();
-            let hint = ["; ", "': it is "]
+            let values = text.lines().find(|it| it.contains("[possible values: "));
+            let first = text.lines().next().unwrap_or_default();
+            let hint = ["; ", "': it is ", "': "]
                 .into_iter()
-                .find_map(|it| text.split_once(it));
-            return Some(hint.map_or(text, |(_, hint)| hint).to_owned());
+                .find_map(|it| first.split_once(it));
+            let hint = hint.map_or(first, |(_, hint)| hint);
+            return Some(format!("{hint}{}", values.unwrap_or_default()));
         }
     };
-    let (_, hint) = study::choose(&run).err()?.message_and_hint();
-    Some(hint)
+    Some(refused?.message_and_hint().1)
 }
 
 /// Returns what a hint about the value of an option tells to type: options with their values.
 fn told(option: &str, hint: &str) -> Vec<Vec<String>> {
     let value = |value: &str| vec![format!("--{option}={value}")];
+    // What is added to a table, or is the value of one of its keys, stands alone in no option.
+    let is_of_table = [
+        "forward",
+        "reverse",
+        "probe",
+        "step",
+        "steps",
+        "loss-bursts",
+    ]
+    .contains(&option);
     let mut all = Vec::new();
     for quoted in hint.split('`').skip(1).step_by(2) {
-        // What is added to a table, or is the value of one of its keys, stands alone in no option.
-        let is_of_table = [
-            "forward",
-            "reverse",
-            "probe",
-            "step",
-            "steps",
-            "loss-bursts",
-        ]
-        .contains(&option);
         let begins_with_digit =
             !option.is_empty() && !is_of_table && quoted.starts_with(|c: char| c.is_ascii_digit());
         let is_inside = is_of_table && quoted.contains('=') && !hint.starts_with("add ");
@@ -209,6 +225,25 @@ fn told(option: &str, hint: &str) -> Vec<Vec<String>> {
     }
     if option.is_empty() {
         return all;
+    }
+    // Values that stand in words alone.
+    let listed = hint.split_once("[possible values: ");
+    let listed = listed.and_then(|(_, it)| it.split_once(']'));
+    all.extend(
+        listed
+            .into_iter()
+            .flat_map(|(it, _)| it.split(", ").map(value)),
+    );
+    if let Some((_, range)) = hint.split_once(" is not in ")
+        && let Some((least, most)) = range.split_once("..=")
+    {
+        all.extend([value(least), value(most.trim())]);
+    }
+    for example in hint.split(" such as `").skip(1) {
+        let example = example.split('`').next().unwrap_or_default();
+        if !is_of_table && !example.starts_with('-') {
+            all.push(value(example));
+        }
     }
     let words: Vec<&str> = hint.split([' ', ',']).collect();
     for pair in words.windows(2) {
@@ -273,6 +308,7 @@ fn what_hints_tell_to_type_is_accepted() {
             .map(str::to_owned)
             .into_iter()
             .chain([format!("--workload={kind}")]);
+        let base = ["run".to_owned()].into_iter().chain(base);
         let of_kind = |option: &&str| match WORKLOAD_KEYS
             .iter()
             .find(|key| key.name.replace('_', "-") == **option)
@@ -340,6 +376,7 @@ fn what_hints_of_transports_tell_to_type_is_accepted() {
             let line = |value: &str| {
                 let transport = format!("--transport={}:{option}={value}", descriptor.name);
                 [
+                    "run".to_owned(),
                     transport,
                     "--rtt=80ms".to_owned(),
                     "--rate=10Mbit/s".to_owned(),
@@ -367,7 +404,7 @@ fn what_hints_of_transports_tell_to_type_is_accepted() {
                 for value in quoted.chain(bounds) {
                     typed += 1;
                     if let Some(again) = with_needed(&value) {
-                        refused.push(format!("{}: {hint}: {again}", line(&value)[0]));
+                        refused.push(format!("{}: {hint}: {again}", line(&value)[1]));
                     }
                 }
             }

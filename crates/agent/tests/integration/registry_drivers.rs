@@ -102,6 +102,16 @@ fn sized(order: &mut TrialOrder, size: u64, message: u64) {
 }
 
 #[test]
+fn drivers_that_are_programs_are_known_as_such() {
+    let registry = regatta_agent::registry();
+    let names = registry.iter().map(|it| it.descriptor().name);
+    let programs: Vec<_> = names
+        .filter(|it| regatta_agent::runs_a_program(it))
+        .collect();
+    assert_eq!(programs, PROGRAMS);
+}
+
+#[test]
 fn every_driver_of_the_registry_has_tests() {
     let registry = regatta_agent::registry();
     let mut names: Vec<_> = registry.iter().map(|it| it.descriptor().name).collect();

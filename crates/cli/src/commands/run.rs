@@ -255,8 +255,10 @@ impl RunSession<'_> {
                 }
             }
             Some(image) => {
+                let program = executable.to_owned();
                 let run =
-                    GuestRun::new(plan, options, image, executable.to_owned()).with_jobs(self.jobs);
+                    GuestRun::new(plan, options, image, program, regatta_agent::runs_a_program)
+                        .with_jobs(self.jobs);
                 held.stop_with(run.stopper(), at_once).map_err(no_thread)?;
                 make_files(run.study(), run.stop())?;
                 run.run(&mut listeners, &views.progress_of_guests())

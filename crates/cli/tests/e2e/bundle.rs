@@ -113,13 +113,77 @@ fn captures_are_included_on_request() {
     assert!(digests.contains("  files/0-sender.pcapng\n"), "{digests}");
 }
 
-/// The command of the page asks for the study of the run, with the options of its command line.
+/// Label of a transport that is a formula and has markup, and its condition.
+const LABEL: &str = "=cmd()|`x` <img src=y> ![a](http://b/)";
+const CONDITION: &str = "+1,\"lan\"|[c](http://d/)</td>";
+
+/// Returns the cells of a file in CSV.
+fn cells(text: &str) -> Vec<String> {
+    let (mut cells, mut is_quoted) = (vec![String::new()], false);
+    for part in text.split_inclusive([',', '\n', '"']) {
+        let (content, end) = part.split_at(part.len() - 1);
+        let cell = cells.last_mut().expect("a cell");
+        match end {
+            "\"" => {
+                is_quoted = !is_quoted;
+                cell.push_str(content);
+            }
+            "," | "\n" if !is_quoted => {
+                cell.push_str(content);
+                cells.push(String::new());
+            }
+            _ => cell.push_str(part),
+        }
+    }
+    cells
+}
+
+/// Asserts that no cell is a formula, and that one begins with the label of the transport.
+#[track_caller]
+fn assert_harmless_csv(name: &str, text: &str) {
+    let cells = cells(text);
+    let is_formula = |cell: &&String| {
+        cell.starts_with(['=', '+', '-', '@', '\t', '\r']) && cell.parse::<f64>().is_err()
+    };
+    let formulas: Vec<&String> = cells.iter().filter(is_formula).collect();
+    assert!(formulas.is_empty(), "{name}: {formulas:?}");
+    let has_label = cells.iter().any(|cell| cell.starts_with("'=cmd()|"));
+    assert!(has_label, "{name}: {text}");
+}
+
+/// Asserts that the page has no markup but its own: in no paragraph, and in no cell of a table.
+#[track_caller]
+fn assert_harmless_markdown(page: &str) {
+    let (mut is_code, mut named) = (false, 0);
+    for line in page.lines() {
+        if line.starts_with("```") {
+            is_code = !is_code;
+        } else if !is_code && line.contains("cmd()") {
+            named += 1;
+            let mut shown = line.split('\\').map(|it| it.to_owned());
+            let first = shown.next().unwrap_or_default();
+            let rest = shown.map(|it| it.chars().skip(1).collect::<String>());
+            let unescaped = first + &rest.collect::<String>();
+            assert!(!unescaped.contains(['<', '|', '[', '!', '`']), "{line}");
+            assert!(!unescaped.contains("://"), "{line}");
+        } else if !is_code && line.starts_with('|') {
+            assert_eq!(line.matches('|').count(), 3, "{line}");
+        }
+    }
+    assert!(named > 1, "the title and the answer: {page}");
+    assert!(!is_code, "{page}");
+}
+
+/// The command of the page asks for the study of the run, with the options of its command line. No name of the study is
+/// markup or a formula anywhere.
 #[test]
 fn readme_has_a_command_that_reruns_the_study() {
     let bench = Bench::new();
-    let study = "name = \"two\"\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"lan\"\nrtt = \"1ms\"\n\
-                 [[workload]]\nkind = \"bulk\"\nsize = \"20kB\"\n";
-    bench.write("two.toml", study);
+    let study = format!(
+        "name = \"two\"\ntitle = \"\"\"a\n# {LABEL}\n| b |\"\"\"\n[[transport]]\ndriver = \"tcp\"\nlabel = '{LABEL}'\n\
+         [[condition]]\nname = '{CONDITION}'\nrtt = \"1ms\"\n[[workload]]\nkind = \"bulk\"\nsize = \"20kB\"\n"
+    );
+    bench.write("two.toml", &study);
     let ran = bench.run(&[
         "run",
         "two.toml",
@@ -137,7 +201,19 @@ fn readme_has_a_command_that_reruns_the_study() {
     assert!([0, 1].contains(&ran.code()), "{}", ran.stderr);
     bench.run(&["bundle", "two"]).assert_code(0);
     let dir = unpacked(&bench, "two.tar.gz");
-    let page = fs::read_to_string(dir.join("README.md")).expect("a page");
+    let read = |path: PathBuf| fs::read_to_string(path).expect("a file");
+    let page = read(dir.join("README.md"));
+    assert_harmless_markdown(&page);
+    assert_harmless_csv("trials.csv", &read(dir.join("trials.csv")));
+    // Without a typesetter the figures are not all of the files.
+    let unpacked = dir.to_str().expect("UTF-8");
+    let figures = bench.run(&["report", unpacked, "--figures", "figures"]);
+    figures.assert_code(1);
+    for name in names(&bench.path("figures")) {
+        if name.ends_with(".csv") && name != "figures.csv" {
+            assert_harmless_csv(&name, &read(bench.path("figures").join(&name)));
+        }
+    }
     assert!(page.contains("This command was checked"), "{page}");
     let line = page.lines().find(|line| line.starts_with("regatta run "));
     let line = line.expect("a command");

@@ -170,6 +170,25 @@ fn ended<'a>(events: impl IntoIterator<Item = &'a Value>) -> usize {
     ended.map(key).collect::<BTreeSet<_>>().len()
 }
 
+/// A check of a path takes several of its round trips, which nobody waits for after Ctrl-C.
+#[test]
+fn ctrl_c_ends_a_path_check() {
+    let bench = Bench::new();
+    let path = ["--rtt", "4s", "--rate", "10Mbit/s"];
+    let run = ["run", "--transport", "tcp", "--rounds", "1", "--json"];
+    let mut run = Watched::start(bench.regatta(&[&run[..], &path, &["--out", "out"]].concat()));
+    run.until(|event| is(event, "run_started"));
+    bench.until_checking();
+    signal(run.pid(), Signal::SIGINT);
+    let done = run.finish();
+    done.assert_code(1);
+    done.assert_stderr_contains("stopping");
+    let events = done.events();
+    let is_checked = |event: &Value| is(event, "path_checked");
+    assert!(!events.iter().any(is_checked), "{done:#?}");
+    bench.assert_nothing_left();
+}
+
 #[test]
 fn ctrl_c_keeps_finished_trials_and_reports_a_partial_run() {
     let bench = Bench::new();

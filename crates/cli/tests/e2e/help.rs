@@ -178,6 +178,26 @@ impl Bench {
         }
     }
 
+    /// Waits until the check of the path has sent a packet: a datagram of a host, before any trial.
+    pub fn until_checking(&self) {
+        let agents = self.running("agent");
+        let sent = |agent: &i32| -> u64 {
+            let text = std::fs::read_to_string(format!("/proc/{agent}/net/snmp"));
+            let text = text.expect("counters");
+            let numbers = text
+                .lines()
+                .filter_map(|line| line.strip_prefix("Udp: "))
+                .nth(1);
+            let sent = numbers.and_then(|it| it.split(' ').nth(3)?.parse().ok());
+            sent.expect("a number of datagrams")
+        };
+        let until = Instant::now() + Duration::from_secs(60);
+        while agents.iter().map(sent).sum::<u64>() == 0 {
+            assert!(Instant::now() < until, "no check of {agents:?} in 60 s");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
     /// Asserts that no process of this bench is left, or will be in a moment; the namespaces end
     /// with the last process in them.
     pub fn assert_nothing_left(&self) {

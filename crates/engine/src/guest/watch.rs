@@ -10,7 +10,9 @@ use regatta_bed::{
     guest::{Guest, GuestMessage},
 };
 
-use regatta_model::{Phrase, Problem, ProblemKind, Text, Warning, reason, warning};
+use regatta_model::{
+    Clock, Phrase, Problem, ProblemKind, Text, Transport, Warning, reason, warning,
+};
 
 /// Longest silence of a guest with a real clock, which sends a heartbeat every two seconds.
 pub(super) const SILENCE: Duration = Duration::from_secs(15);
@@ -39,6 +41,24 @@ pub(super) struct ProgramTrial {
 impl ProgramTrial {
     /// Time of this machine after which a trial is said not to end.
     const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// Returns the trial of these transports that begins now; `None` if none of them is a program, or the clock is real.
+    pub(super) fn begin<'t>(
+        clock: Clock,
+        transports: impl IntoIterator<Item = &'t Transport>,
+        runs_a_program: fn(&str) -> bool,
+        begun: Instant,
+    ) -> Option<Self> {
+        let mut programs = transports
+            .into_iter()
+            .filter(|it| runs_a_program(&it.driver));
+        let transport = programs
+            .next()
+            .filter(|_| clock == Clock::Virtual)?
+            .label
+            .clone();
+        Some(Self { transport, begun })
+    }
 
     /// Takes the trial and returns its warning, once it lasts too long.
     pub(super) fn overdue(trial: &mut Option<Self>, now: Instant) -> Option<Warning> {
@@ -190,7 +210,40 @@ pub(super) fn is_silent(last_message: Option<Instant>) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+
+    fn watched(clock: Clock, drivers: &[&str]) -> Option<String> {
+        let transports: Vec<Transport> = (drivers.iter())
+            .map(|driver| Transport {
+                label: format!("my {driver}"),
+                driver: (*driver).to_owned(),
+                options: BTreeMap::new(),
+            })
+            .collect();
+        let is_program = |driver: &str| driver == "quic-go";
+        let trial = ProgramTrial::begin(clock, &transports, is_program, Instant::now());
+        trial.map(|trial| trial.transport)
+    }
+
+    #[test]
+    fn a_transport_that_is_a_program_is_watched_without_an_option_that_names_it() {
+        let program = Some("my quic-go".to_owned());
+        assert_eq!(watched(Clock::Virtual, &["quic-go"]), program);
+        assert_eq!(watched(Clock::Virtual, &["tcp"]), None);
+    }
+
+    #[test]
+    fn a_program_that_competes_with_another_transport_is_watched() {
+        let program = Some("my quic-go".to_owned());
+        assert_eq!(watched(Clock::Virtual, &["tcp", "quic-go"]), program);
+    }
+
+    #[test]
+    fn a_program_with_a_real_clock_is_not_watched() {
+        assert_eq!(watched(Clock::Real, &["quic-go"]), None);
+    }
 
     #[test]
     fn a_program_that_stops_virtual_time_is_said_once_with_what_to_change() {

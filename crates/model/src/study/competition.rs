@@ -5,9 +5,9 @@ use std::{collections::BTreeSet, ops::Range, time::Duration};
 use super::{
     BedKind, Study, Transport,
     error::Result,
-    message::{Message, key as name_of, message, text_setting},
+    message::{Message, key as name_of, message, setting},
     parts::TransportSpans,
-    section::{Section, Taken, refuse},
+    section::{Section, Taken, refuse, toml_text},
 };
 use crate::{
     units::format_duration,
@@ -131,7 +131,7 @@ impl CompetitionReader<'_> {
         refuse! { section;
             flows.len() < 2 => section.span(),
                 "a competition has at least two flows",
-                ["add `[[competition.flow]]` with ", text_setting("transport", "tcp")];
+                ["add `[[competition.flow]]` with ", setting("transport", toml_text(self.transports.first().map_or("tcp", |it| &it.label)))];
             flows.len() > Competition::MAX_FLOWS => section.span(),
                 [format!("this competition has {} flows, and the most are {}", flows.len(), Competition::MAX_FLOWS)],
                 ["write a smaller ", name_of("count")];
@@ -177,11 +177,10 @@ impl CompetitionReader<'_> {
 
     /// Reads the key `workload`.
     fn workload(&self, section: &mut Section<'_>) -> Result<Option<Workload>> {
-        let Some((name, span)) = section.text("workload")? else {
+        let names = self.workloads.iter().map(|known| known.name.as_str());
+        let Some((name, _)) = section.known_text("workload", "workload", names)? else {
             return Ok(None);
         };
-        let names = self.workloads.iter().map(|known| known.name.as_str());
-        section.known("workload", &name, &span, names)?;
         Ok(self.workloads.iter().find(|it| it.name == name).cloned())
     }
 
@@ -215,7 +214,10 @@ impl CompetitionReader<'_> {
     ) -> Result<Vec<CompetitionFlow>> {
         let mut flows = Vec::new();
         for mut flow in sections {
-            let (label, span) = flow.required_text("transport", "\"tcp\"")?;
+            let labels = self.transports.iter().map(|known| known.label.as_str());
+            let example = toml_text(labels.clone().next().unwrap_or("tcp"));
+            let label = flow.known_text("transport", "transport", labels)?;
+            let (label, span) = flow.required("transport", &example, label)?;
             let most = Competition::MAX_FLOWS as u64;
             let count = flow.number("count", 1, most)?.unwrap_or(1);
             let start = flow.duration("start", "5s")?;

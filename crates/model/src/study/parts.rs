@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, ops::Range};
 use toml::de::DeValue;
 
 use super::{
-    OptionValue, Published, Source, Transport, error::Result, names::nearest, section::Section,
+    OptionValue, Published, Source, Transport,
+    error::Result,
+    names::nearest,
+    section::{Section, toml_text},
 };
 use crate::{
     condition::Condition,
@@ -20,7 +23,7 @@ pub const LONGEST_NAME: usize = 64;
 pub(super) fn read_source(mut section: Section<'_>) -> Result<Source> {
     let (citation, _) = section.required_text("citation", "\"authors, title, journal\"")?;
     let doi = section.text("doi")?.map(|(text, _)| text);
-    let kernel = section.text("kernel")?;
+    let kernel = section.text_such_as("kernel", "5.15")?;
     if let Some((release, span)) = &kernel
         && KernelVersion::of_release(release).is_none()
     {
@@ -109,16 +112,15 @@ pub(super) fn read_published(
     workloads: &[Workload],
 ) -> Result<Published> {
     let (transport, _) = section.required_text("transport", "\"tcp\"")?;
-    let (condition, span) = section.required_text("condition", "\"baseline\"")?;
     let names = conditions.iter().map(|known| known.name.as_str());
-    section.known("condition", &condition, &span, names)?;
-    let workload = section.text("workload")?;
-    if let Some((workload, span)) = &workload {
-        let names = workloads.iter().map(|known| known.name.as_str());
-        section.known("workload", workload, span, names)?;
-    }
+    let example = toml_text(names.clone().next().unwrap_or("baseline"));
+    let condition = section.known_text("condition", "condition", names)?;
+    let (condition, _) = section.required("condition", &example, condition)?;
+    let names = workloads.iter().map(|known| known.name.as_str());
+    let workload = section.known_text("workload", "workload", names)?;
     let workload = workload.map(|(name, _)| name);
-    let (metric, span) = section.required_text("metric", "\"goodput_bps\"")?;
+    let metric = section.text_such_as("metric", "goodput_bps")?;
+    let (metric, span) = section.required("metric", "\"goodput_bps\"", metric)?;
     let metric = known_metric(&section, &metric, span)?;
     let example = example_in(metric.unit);
     let value = section.quantity("value", example, |text| metric.unit.read(text))?;

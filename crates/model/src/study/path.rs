@@ -283,7 +283,7 @@ fn check_times(file: &File<'_>, steps: &[DraftStep]) -> Result<()> {
         refuse! { file;
             step.at <= before => step.at_span.clone(),
                 "this step at {at} does not come after {after}",
-                "list the steps in the order of time, the first one after `0s`";
+                "list the steps in the order of time, the first one after the start";
             step.at > Condition::LONGEST_TIME => step.at_span.clone(),
                 "this step comes after more than 30 days", "write a time such as `20s`";
         }

@@ -48,7 +48,7 @@ pub(super) fn read_script(section: &mut Section<'_>, script: &mut Script) -> Res
 
 /// Reads the metric of the ranking, whose default is that of the flows.
 fn read_rank(section: &mut Section<'_>, script: &mut Script, has_flows: bool) -> Result<()> {
-    let named = section.text("rank_by")?;
+    let named = section.text_such_as("rank_by", id::TRANSFER_TIME_NS)?;
     let measured = script.volume().measured;
     let Some((name, span)) = named else {
         if has_flows {
@@ -60,10 +60,16 @@ fn read_rank(section: &mut Section<'_>, script: &mut Script, has_flows: bool) ->
         }
         return Ok(());
     };
+    let is_possible = |name: &&str| match *name {
+        id::TRANSFER_TIME_NS => true,
+        name if name == DelayMetrics::STEP.p99 => measured >= MIN_FOR_P99,
+        _ => measured > 0,
+    };
+    let ranked_by: Vec<&str> = Script::RANKED_BY.into_iter().filter(is_possible).collect();
     refuse! { section;
         !Script::RANKED_BY.contains(&name.as_str()) => span,
             [format!("a script is not ranked by `{name}`")],
-            [format!("write one of {}", list(&Script::RANKED_BY))];
+            [format!("write one of {}", list(&ranked_by))];
         name != id::TRANSFER_TIME_NS && measured == 0 => span,
             [format!("no step of this script is measured, of which `{name}` would be")],
             ["add ", setting("measure", "true"), " to a step"];
@@ -88,16 +94,20 @@ fn read_flow(mut section: Section<'_>, before: &[ScriptFlow]) -> Result<ScriptFl
             ["give one of them another ", name_of("name")];
     }
     let count = section.number("count", 1, MAX_FLOWS.into())?.unwrap_or(1);
-    let after = section.text("after")?;
+    refuse! { section;
+        before.is_empty() && section.span_of("after").is_some() => section.span_of("after").unwrap_or_default(),
+            [format!("no flow or step `{}` stands above this flow", section.peek("after").unwrap_or_default().0)],
+            ["leave ", name_of("after"), " out: the first flow begins with the transfer"];
+        before.is_empty() && section.span_of("delay").is_some() => section.span_of("delay").unwrap_or_default(),
+            ["the first flow begins with the transfer and has no ", name_of("delay")],
+            ["leave ", name_of("delay"), " out, or begin with a ", name_of("wait")];
+    }
+    let example = before.first().map_or("", |flow| &flow.name);
+    let after = section.text_such_as("after", example)?;
     let after = after.map(|(named, span)| known_event(&section, before, &named, &span));
     let after = after.transpose()?;
     let delay = section.duration("delay", "500ms")?;
     let delay = section.time(delay, "500ms")?.unwrap_or_default();
-    refuse! { section;
-        before.is_empty() && !delay.is_zero() => section.span(),
-            ["the first flow begins with the transfer and has no ", name_of("delay")],
-            ["leave ", name_of("delay"), " out, or begin with a ", name_of("wait")];
-    }
     let steps = read_steps(&mut section, 0, &mut false)?;
     section.end()?;
     let flow = ScriptFlow {
@@ -140,14 +150,7 @@ fn known_event(
             [flow.name.as_str()].into_iter().chain(steps)
         });
         let names: Vec<&str> = names.collect();
-        let hint = match names.is_empty() {
-            true => message!([
-                "leave ",
-                name_of("after"),
-                " out: the first flow begins with the transfer"
-            ]),
-            false => message!([format!("write one of {}", list(&names))]),
-        };
+        let hint = format!("write one of {}", list(&names));
         let message = format!("no flow or step `{name}` stands above this flow");
         section.error(span.clone(), message, hint)
     })
@@ -255,7 +258,9 @@ fn not_measurable(
     message: &str,
 ) -> super::error::StudyError {
     let hint = message!([
-        "measure a step with ",
+        "leave ",
+        name_of("measure"),
+        " out here, and measure a step with ",
         name_of("request"),
         " and ",
         name_of("response")

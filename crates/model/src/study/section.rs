@@ -139,7 +139,7 @@ impl<'a> Section<'a> {
 
     /// Reads a text that is one of many known ones, such as `example`.
     pub fn text_such_as(&mut self, key: &'static str, example: &str) -> Result<Taken<String>> {
-        self.value(key, ("a text", &format!("\"{example}\"")), text_of)
+        self.value(key, ("a text", &toml_text(example)), text_of)
     }
 
     /// Reads a text.
@@ -538,8 +538,12 @@ impl<'a> Section<'a> {
         if let DeValue::Table(table) = value.into_inner() {
             return Ok(Some(Self::new(self.file, name, span, table)));
         }
-        let name = name.trim_matches(['[', ']']);
-        let hint = format!("write it as `[{name}]` with its keys below");
+        let header = match self.name.trim_matches(['[', ']']) {
+            "the study" => key.to_owned(),
+            parent if parent != self.name => format!("{parent}.{key}"),
+            _ => name.trim_matches(['[', ']', '`']).to_owned(),
+        };
+        let hint = format!("write it as `[{header}]` with its keys below");
         Err(self.error(span, message!([name_of(key), " is a table"]), hint))
     }
 
@@ -548,8 +552,13 @@ impl<'a> Section<'a> {
         let Some(value) = self.take(key) else {
             return Ok(Vec::new());
         };
+        let parent = self.name.trim_matches(['[', ']']);
+        let header = match parent == self.name {
+            true => name.to_owned(),
+            false => format!("{parent}.{key}"),
+        };
         let wrong = |span| {
-            let hint = format!("write each one as `[[{name}]]` with its keys below");
+            let hint = format!("write each one as `[[{header}]]` with its keys below");
             self.error(span, message!([name_of(key), " is a list of tables"]), hint)
         };
         let DeValue::Array(items) = value.get_ref() else {
@@ -575,6 +584,21 @@ impl<'a> Section<'a> {
                 message!(["add ", setting(key, example)]),
             )
         })
+    }
+
+    /// Reads the name of a transport, condition or workload (`what`) of the study; `names` are those that it has.
+    pub fn known_text<'n>(
+        &mut self,
+        key: &'static str,
+        what: &str,
+        names: impl Iterator<Item = &'n str> + Clone,
+    ) -> Result<Taken<String>> {
+        let example = names.clone().next().unwrap_or_default();
+        let taken = self.text_such_as(key, example)?;
+        if let Some((name, span)) = &taken {
+            self.known(what, name, span, names)?;
+        }
+        Ok(taken)
     }
 
     /// Checks that the study has a transport, condition or workload (`what`) of this name; `names` are those that it has.
@@ -636,6 +660,11 @@ pub(super) fn set<T>(taken: Taken<T>, into: &mut T) -> Option<Range<usize>> {
 /// Stores a value that need not be set, and returns its span.
 pub(super) fn set_some<T>(taken: Taken<T>, into: &mut Option<T>) -> Option<Range<usize>> {
     set(taken.map(|(value, span)| (Some(value), span)), into)
+}
+
+/// Returns a text as TOML.
+pub(super) fn toml_text(text: &str) -> String {
+    toml::Value::from(text).to_string()
 }
 
 fn text_of(value: &DeValue<'_>) -> Option<String> {

@@ -48,13 +48,22 @@ pub(super) fn read_staircase(mut section: Section<'_>) -> Result<Staircase> {
     let quantity = section.choice_of("key", &quantities.collect::<Vec<_>>())?;
     let ((key, Quantity { example, unit, set }), _) =
         section.required("key", "\"rtt\"", quantity)?;
-    let mut value = |name| -> Result<(f64, Range<usize>)> {
+    // The hint about the last value must not be that about the first one.
+    let unit_at = example
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or_default();
+    let (number, suffix) = example.split_at(unit_at);
+    let double = number
+        .parse()
+        .map(|number: u64| format!("{}{suffix}", 2 * number));
+    let double = double.unwrap_or_else(|_| example.to_owned());
+    let mut value = |name, example: &str| -> Result<(f64, Range<usize>)> {
         let taken = section.quantity(name, example, |text| unit.read(text))?;
         section.required(name, &format!("\"{example}\""), taken)
     };
-    let (from, _) = value("from")?;
-    let (to, to_span) = value("to")?;
-    let (by, by_span) = value("by")?;
+    let (from, _) = value("from", example)?;
+    let (to, to_span) = value("to", &double)?;
+    let (by, by_span) = value("by", example)?;
     let every = section.duration("every", "20s")?;
     let (every, every_span) = section.required("every", "\"20s\"", every)?;
     section.end()?;

@@ -200,7 +200,7 @@ mistakes! {
     a_side_with_other_parts: "order = ['udp', {condition = 'lan'}]" => "this side names no transport", "write";
     a_part_chosen_twice: "transport = 'udp'\norder = ['udp', 'tcp']" => "the sides of this relation name their transport themselves", "leave out `transport`";
     a_parameter_of_one_value: "where = {'condition.loss' = '1%'}\ntrend = {is = 'falls', over = 'condition.loss'}" => "this claim chooses fewer than two values", "choose more";
-    a_crossing_at_no_value: "workload = 'stream'\ncrossing = {of = 'udp', past = 'tcp', over = 'condition.loss', from = '2%', to = '5%'}" => "`2%` is no value of the parameter", "write one of: 0 %, 1 %, 5 %";
+    a_crossing_at_no_value: "workload = 'stream'\ncrossing = {of = 'udp', past = 'tcp', over = 'condition.loss', from = '2%', to = '5%'}" => "`2%` is no value of the parameter", "write one of: 0 %, 1 %";
     a_crossing_backwards: "workload = 'stream'\ncrossing = {of = 'udp', past = 'tcp', over = 'condition.loss', from = '5%', to = '1%'}" => "the crossing ends before it begins", "write a later value";
     an_unknown_key: "workload = 'stream'\nordre = ['udp', 'tcp']" => "this claim has no relation", "write one of";
     an_unknown_key_of_a_relation: "workload = 'stream'\nratio = {of = 'udp', too = 'tcp', at_least = 2}" => "`ratio` has no `to`", "add";

@@ -1,5 +1,7 @@
 //! Hints about keys of a study that are in the wrong place or have the wrong kind: they can be typed.
 
+use std::collections::BTreeSet;
+
 use regatta_model::{
     Study,
     study::{PATH_KEYS, PROBE_KEYS, StudyError, WORKLOAD_KEYS},
@@ -166,7 +168,15 @@ fn study(place: Place, lines: &str) -> String {
 fn settings(key: &str, hint: &str) -> Vec<String> {
     let mut all = Vec::new();
     for quoted in hint.split('`').skip(1).step_by(2) {
-        if quoted.contains(" = ") {
+        if quoted.starts_with(['"', '[', '{']) && !quoted.contains("\" = ") {
+            if hint.starts_with(&format!("write it as `{quoted}` with"))
+                || hint.starts_with(&format!("write each one as `{quoted}` with"))
+            {
+                all.push(quoted.to_owned());
+            } else if !key.is_empty() && !quoted.starts_with("[[") {
+                all.push(format!("{key} = {quoted}"));
+            }
+        } else if quoted.contains(" = ") {
             all.push(quoted.to_owned());
         } else if quoted.starts_with(|c: char| c.is_ascii_digit()) && !key.is_empty() {
             all.push(format!("{key} = \"{quoted}\""));
@@ -193,19 +203,28 @@ fn key_of(line: &str) -> &str {
     line.split(" = ").next().unwrap_or_default()
 }
 
-/// Returns these lines with a setting, instead of the one with the same key.
+/// Returns these lines with a setting, instead of the one with the same key, or with the header of a table.
 fn with(lines: &str, setting: &str) -> String {
-    let kept = lines.lines().filter(|line| key_of(line) != key_of(setting));
+    let key = match setting.strip_prefix('[') {
+        Some(header) => header.trim_end_matches(']').rsplit(['.', '[']).next(),
+        None => Some(key_of(setting)),
+    };
+    let is_kept = |line: &&str| Some(key_of(line)) != key && *line != setting;
+    let kept = lines.lines().filter(is_kept);
     kept.chain([setting]).collect::<Vec<_>>().join("\n")
 }
 
 /// Types settings of a hint about some lines of a study. Where a setting needs another one, the next hint says so; no hint may
 /// be about a key that one has set.
-fn accepted(place: Place, lines: &str, typed: &mut Vec<String>) -> Result<(), StudyError> {
+fn accepted(
+    study: &dyn Fn(&str) -> String,
+    lines: &str,
+    typed: &mut Vec<String>,
+) -> Result<(), StudyError> {
     let lines = typed
         .iter()
         .fold(lines.to_owned(), |lines, setting| with(&lines, setting));
-    let Err(error) = Study::parse(&study(place, &lines), "study.toml") else {
+    let Err(error) = Study::parse(&study(&lines), "study.toml") else {
         return Ok(());
     };
     let hint = error.hint.to_string();
@@ -218,7 +237,7 @@ fn accepted(place: Place, lines: &str, typed: &mut Vec<String>) -> Result<(), St
         return Err(error);
     }
     typed.extend(next);
-    accepted(place, &lines, typed)
+    accepted(study, &lines, typed)
 }
 
 #[test]
@@ -258,7 +277,11 @@ fn settings_of_hints_are_accepted() {
                     true => "",
                     false => &line,
                 };
-                if let Err(again) = accepted(place, kept, &mut vec![setting.clone()]) {
+                if let Err(again) = accepted(
+                    &|lines| study(place, lines),
+                    kept,
+                    &mut vec![setting.clone()],
+                ) {
                     refused.push(format!(
                         "{place:?}: {line}\n    {} | {hint}\n    {setting}: {} | {}",
                         error.message, again.message, again.hint
@@ -269,4 +292,302 @@ fn settings_of_hints_are_accepted() {
     }
     assert!(typed > 1000, "{typed}");
     assert!(refused.is_empty(), "of {typed}:\n{}", refused.join("\n"));
+}
+
+/// Head of the studies in which tables are tried: no name in it is one of the model's own examples.
+const STUDY: &str = r#"
+[[transport]]
+driver = "tcp"
+label = "alpha"
+[[transport]]
+driver = "udp"
+label = "beta"
+[[condition]]
+name = "path"
+delay = "40ms"
+rate = "10Mbit/s"
+[[condition]]
+name = "lan"
+rate = "1Gbit/s"
+[[workload]]
+kind = "bulk"
+name = "load"
+size = "1MB"
+[[sweep]]
+key = "condition.loss"
+of = ["path"]
+values = ["0%", "1%", "5%"]
+"#;
+
+/// Tables of a study: the lines before the table with its header, its own lines, and those after it.
+const TABLES: &[(&str, &str, &str)] = &[
+    (
+        "[source]",
+        "citation = \"a paper\"\ndoi = \"10.1/2\"\nkernel = \"5.15\"",
+        "",
+    ),
+    ("[host]", "tcp_rmem = \"4MiB\"", ""),
+    ("[[transport]]", "driver = \"tcp\"\nlabel = \"gamma\"", ""),
+    (
+        "[[condition]]\nname = \"changing\"\nrtt = \"80ms\"\nrate = \"10Mbit/s\"\n[[condition.step]]",
+        "at = \"20s\"\nrate = \"20Mbit/s\"",
+        "",
+    ),
+    (
+        "[[condition]]\nname = \"changing\"\nrate = \"10Mbit/s\"\n[condition.steps]",
+        "key = \"rtt\"\nfrom = \"30ms\"\nto = \"300ms\"\nby = \"30ms\"\nevery = \"20s\"",
+        "",
+    ),
+    (
+        "[[published]]",
+        "transport = \"alpha\"\ncondition = \"lan\"\nworkload = \"load\"\nmetric = \"goodput_bps\"\nvalue = \"9Mbit/s\"",
+        "",
+    ),
+    ("[[curve]]", "formula = \"mathis\"\nconstant = 1.2", ""),
+    (
+        "[[curve]]",
+        "formula = \"round-trips\"\nround_trips = 2",
+        "",
+    ),
+    ("[[curve]]", "formula = \"ware\"\nflows = 2", ""),
+    ("[[competition]]", "between = [\"alpha\", \"beta\"]", ""),
+    (
+        "[[competition]]",
+        "name = \"both\"\nworkload = \"load\"\nconditions = [\"lan\"]",
+        "[[competition.flow]]\ntransport = \"alpha\"\ncount = 2",
+    ),
+    (
+        "[[competition]]\n[[competition.flow]]\ntransport = \"alpha\"\n[[competition.flow]]",
+        "transport = \"beta\"\ncount = 2\nstart = \"5s\"\nrtt = \"160ms\"\nworkload = \"load\"",
+        "",
+    ),
+    (
+        "[[claim]]\ntext = \"a\"",
+        "order = [\"alpha\", \"beta\"]\ncondition = \"lan\"",
+        "",
+    ),
+    (
+        "[[claim]]\ntext = \"a\"",
+        "order = [{ condition = \"path\" }, { condition = \"lan\" }]\ntransport = \"alpha\"",
+        "",
+    ),
+    (
+        "[[claim]]",
+        "text = \"a\"\nfirst = \"alpha\"\nmetric = \"goodput_bps\"\nin_most = true",
+        "",
+    ),
+    ("[[claim]]", "text = \"a\"\nnot_seen = \"a judgement\"", ""),
+    (
+        "[[claim]]\ntext = \"a\"\nfirst = \"alpha\"\n[claim.where]",
+        "\"condition.loss\" = \"1%..\"",
+        "",
+    ),
+    (
+        "[[claim]]\ntext = \"a\"\n[claim.same]",
+        "of = [\"alpha\", \"beta\"]\nwithin = \"10%\"",
+        "",
+    ),
+    (
+        "[[claim]]\ntext = \"a\"\n[claim.ratio]",
+        "of = \"alpha\"\nto = \"beta\"\nat_least = 2",
+        "",
+    ),
+    (
+        "[[claim]]\ntext = \"a\"\n[claim.value]",
+        "at_most = \"9Mbit/s\"",
+        "",
+    ),
+    (
+        "[[claim]]\ntext = \"a\"\ncondition = \"path\"\n[claim.trend]",
+        "is = \"falls\"\nover = \"condition.loss\"\nof = \"alpha\"\nto = \"beta\"",
+        "",
+    ),
+    (
+        "[[claim]]\ntext = \"a\"\n[claim.trend]",
+        "is = \"falls\"\nover = [\"lan\", \"path\"]",
+        "",
+    ),
+    (
+        "[[claim]]\ntext = \"a\"\n[claim.crossing]",
+        "of = \"alpha\"\npast = \"beta\"\nover = \"condition.loss\"\nfrom = \"0%\"\nto = \"5%\"",
+        "",
+    ),
+    (
+        "[[workload]]\nkind = \"script\"",
+        "name = \"page\"\nrank_by = \"transfer_time_ns\"",
+        "[[workload.flow]]\nsteps = [{ send = \"1MB\" }]",
+    ),
+    (
+        "[[workload]]\nkind = \"script\"\n[[workload.flow]]\nname = \"early\"\nsteps = [{ send = \"1MB\" }]\n[[workload.flow]]",
+        "name = \"late\"\ncount = 2\nafter = \"early\"\ndelay = \"1s\"\nsteps = [{ send = \"1MB\" }]",
+        "",
+    ),
+    (
+        "[[workload]]\nkind = \"script\"\n[[workload.flow]]",
+        "count = 2\nsteps = [{ send = \"1MB\" }]",
+        "",
+    ),
+    (
+        "[[workload]]\nkind = \"script\"\n[[workload.flow]]\n[[workload.flow.steps]]",
+        "request = \"500B\"\nresponse = \"30kB\"\nmeasure = true\nname = \"ask\"",
+        "",
+    ),
+    (
+        "[[workload]]\nkind = \"script\"\n[[workload.flow]]\n[[workload.flow.steps]]",
+        "send = \"1MB\"\nfrom = \"server\"",
+        "",
+    ),
+    (
+        "[[workload]]\nkind = \"script\"\n[[workload.flow]]\n[[workload.flow.steps]]",
+        "wait = \"2s\"",
+        "[[workload.flow.steps]]\nsend = \"1MB\"",
+    ),
+    (
+        "[[workload]]\nkind = \"script\"\n[[workload.flow]]\n[[workload.flow.steps]]",
+        "repeat = 5\nevery = \"2s\"\nspacing = \"exponential\"\nsteps = [{ send = \"1MB\" }]",
+        "",
+    ),
+];
+
+/// Returns the lines that a hint about one line of a table tells to write, and whether each is instead of that line.
+fn proposals(wrong: &str, at_line: bool, message: &str, hint: &str) -> Vec<(String, bool)> {
+    // A text of the user's own is asked for.
+    if message.starts_with("this is not TOML") || hint.contains("visible characters") {
+        return Vec::new();
+    }
+    let key = key_of(wrong);
+    let (_, value) = wrong.split_once(" = ").unwrap_or_default();
+    let is_unknown = message.starts_with("unknown key") || message == "this step does nothing";
+    // A second setting belongs to the first one.
+    let hint = hint.split("` with `").next().unwrap_or_default();
+    // A name stands for the last one of a list or table.
+    let is_single = value.starts_with('[') && !value.contains(',') && !value.contains('{');
+    let named = |name: &str| {
+        let texts: Vec<&str> = value.split('"').collect();
+        match (value.starts_with(['[', '{']), &texts[..]) {
+            (true, [before @ .., _, after]) if !before.is_empty() => {
+                format!("{key} = {}\"{name}\"{after}", before.join("\""))
+            }
+            (true, _) => format!("{key} = [\"{name}\"]"),
+            _ => format!("{key} = \"{name}\""),
+        }
+    };
+    let near = hint.split_once("did you mean `");
+    if let Some(near) = near.and_then(|(_, it)| it.split('`').next()) {
+        return vec![match is_unknown {
+            true => (format!("{near} = {value}"), true),
+            false => (named(near), false),
+        }];
+    }
+    let mut all = settings(if is_unknown || !at_line { "" } else { key }, hint);
+    for listed in ["write one of: ", "its values are: ", "the swept keys are: "] {
+        let names = hint.strip_prefix(listed);
+        // Names of cells that a sweep made have commas.
+        let names = names.filter(|names| !names.contains(", 0"));
+        let names = names.into_iter().flat_map(|it| it.split(", "));
+        all.extend(names.map(named));
+    }
+    if at_line && (hint.starts_with("write `") || hint.starts_with("write one of `")) {
+        let is_name = |it: &&str| {
+            it.chars()
+                .all(|c| c.is_ascii_lowercase() || "-_".contains(c))
+        };
+        let names = hint.split('`').skip(1).step_by(2).filter(is_name);
+        all.extend(names.map(named));
+    }
+    // A list of one name asks for a second one, a text in a list is not the value of the key.
+    let is_inside = is_single || value.contains('{');
+    all.retain(|line| !line.contains('…') && (!is_inside || line.contains(['[', '{'])));
+    all.into_iter().map(|line| (line, is_unknown)).collect()
+}
+
+/// Whether an error is about a setting that stands in the lines of a study.
+fn is_about(setting: &str, error: &StudyError, text: &str) -> bool {
+    // The value is accepted, but the key does not belong here, or a table needs its own keys.
+    let hint = error.hint.to_string();
+    if hint.starts_with("leave ")
+        || hint.starts_with("list several ")
+        || setting.starts_with('[') && hint.starts_with("write one of ")
+    {
+        return false;
+    }
+    let line = text.lines().nth(error.line() - 1).unwrap_or_default();
+    line == setting || error.message.names(key_of(setting))
+}
+
+/// Every key of every table, as the reader of the table names them, gets wrong values, is misspelt and is left out.
+#[test]
+fn settings_of_hints_about_tables_are_accepted() {
+    let (mut typed, mut refused) = (0, BTreeSet::new());
+    for (before, lines, after) in TABLES {
+        let study = |lines: &str| format!("name = \"hints\"\n{STUDY}{before}\n{lines}\n{after}\n");
+        let parse = |lines: &str| Study::parse(&study(lines), "study.toml");
+        if let Err(error) = parse(lines) {
+            refused.insert(format!("{before}\n{error}"));
+            continue;
+        }
+        let written: Vec<&str> = lines.lines().collect();
+        let unknown = parse(&with(lines, "zzzzzzzz = 1")).err();
+        let knows = unknown
+            .map(|error| error.hint.to_string())
+            .unwrap_or_default();
+        let known = knows.split_once("knows ").map_or("", |(_, known)| known);
+        let known = known.split('`').skip(1).step_by(2);
+        let keys: BTreeSet<&str> = known
+            .chain(written.iter().map(|line| key_of(line)))
+            .collect();
+        // The lines that are kept, and the one that is wrong, which may be none.
+        let mut mistakes = Vec::new();
+        for key in keys {
+            let values = VALUES.iter().chain(&["[\"x\"]", "1979-05-27"]);
+            mistakes.extend(values.map(|value| ((*lines).to_owned(), format!("{key} = {value}"))));
+        }
+        for line in &written {
+            let rest = written.iter().filter(|it| *it != line).copied();
+            let rest = rest.collect::<Vec<_>>().join("\n");
+            mistakes.push((rest.clone(), String::new()));
+            let (key, value) = line.split_once(" = ").expect("a setting");
+            if !key.starts_with('"') {
+                mistakes.push((rest.clone(), format!("{key}q = {value}")));
+            }
+            // The last text in the value is misspelt.
+            if let Some(end) = value.rfind('"') {
+                let (text, close) = value.split_at(end);
+                mistakes.push((rest, format!("{key} = {text}q{close}")));
+            }
+        }
+        for (kept, wrong) in mistakes {
+            let lines = match &*wrong {
+                "" => kept.clone(),
+                wrong => with(&kept, wrong),
+            };
+            let Err(error) = parse(&lines) else {
+                continue;
+            };
+            let (message, hint) = (error.message.to_string(), error.hint.to_string());
+            let text = study(&lines);
+            let line = text.lines().nth(error.line() - 1).unwrap_or_default();
+            for (setting, is_instead) in proposals(&wrong, line == wrong, &message, &hint) {
+                typed += 1;
+                let from = if is_instead { &kept } else { &lines };
+                let mut all = vec![setting.clone()];
+                let Err(again) = accepted(&study, from, &mut all) else {
+                    continue;
+                };
+                let text = all.iter().fold(from.clone(), |lines, it| with(&lines, it));
+                let text = study(&text);
+                if again.message.to_string() == message
+                    || all.iter().any(|it| is_about(it, &again, &text))
+                {
+                    refused.insert(format!(
+                        "{before}: {wrong}\n    {message} | {hint}\n    {setting}: {} | {}",
+                        again.message, again.hint
+                    ));
+                }
+            }
+        }
+    }
+    let refused = Vec::from_iter(refused).join("\n");
+    assert!(typed > 1000, "{typed}");
+    assert!(refused.is_empty(), "of {typed}:\n{refused}");
 }

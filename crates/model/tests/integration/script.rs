@@ -131,7 +131,7 @@ refused! {
     a_flow_after_one_that_is_not_above: read("[[workload.flow]]\nafter = \"b\"\nsteps = [{ send = \"1B\" }]"),
         "9:9", "no flow or step `b` stands above this flow";
     a_first_flow_with_a_delay: read("[[workload.flow]]\ndelay = \"1s\"\nsteps = [{ send = \"1B\" }]"),
-        "8:1", "the first flow begins with the transfer";
+        "9:9", "the first flow begins with the transfer";
     too_many_messages: steps("{ repeat = 2000000, steps = [{ send = \"1B\" }, { send = \"1B\" }] }"),
         "8:1", "6000000 messages, waits and repetitions";
     too_many_repetitions_without_messages:

@@ -62,6 +62,8 @@ pub struct GuestRun {
     options: RunOptions,
     image: Image,
     program: PathBuf,
+    /// Whether a driver runs another program.
+    runs_a_program: fn(&str) -> bool,
     /// Most guests at once.
     jobs: u32,
     /// Whether a guest has begun to run trials: this machine can run guests.
@@ -78,14 +80,22 @@ enum End {
 }
 
 impl GuestRun {
-    /// Creates a run of this plan on this kernel; `program` is this program's file.
+    /// Creates a run of this plan on this kernel; `program` is this program's file, and `runs_a_program` tells whether a
+    /// driver, by its name, runs another one.
     #[must_use]
-    pub fn new(plan: Plan, options: RunOptions, image: Image, program: PathBuf) -> Self {
+    pub fn new(
+        plan: Plan,
+        options: RunOptions,
+        image: Image,
+        program: PathBuf,
+        runs_a_program: fn(&str) -> bool,
+    ) -> Self {
         Self {
             plan,
             options,
             image,
             program,
+            runs_a_program,
             stop: StopRequest::default(),
             jobs: 1,
             has_begun: AtomicBool::new(false),
@@ -397,13 +407,12 @@ impl GuestRun {
             Event::TrialStarted { index, .. } => {
                 if let Some(trial) = self.plan.trial(*index) {
                     watch.wait(self.longest(&trial));
-                    let transport = &study.transports[trial.cell.transport];
-                    let is_virtual = self.clock() == Clock::Virtual;
-                    let is_watched = is_virtual && is_named_program(transport);
-                    watch.program = is_watched.then(|| ProgramTrial {
-                        transport: transport.label.clone(),
-                        begun: watch.begun,
-                    });
+                    let flows = self.plan.flows(&trial);
+                    let transports = flows.iter();
+                    let transports = transports.map(|it| &study.transports[it.cell.transport]);
+                    let (clock, begun) = (self.clock(), watch.begun);
+                    watch.program =
+                        ProgramTrial::begin(clock, transports, self.runs_a_program, begun);
                 }
             }
             _ => {}

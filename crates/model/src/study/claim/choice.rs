@@ -11,8 +11,9 @@ use crate::{
     study::{
         Study,
         error::Result,
+        message::{message, setting},
         names::nearest,
-        section::{Scalar, Section},
+        section::{Scalar, Section, toml_text},
         sweep::{Part, Sweep, Sweeps, SweptValue, number_in, shown},
     },
 };
@@ -109,9 +110,13 @@ impl<'s> Choice<'s> {
         entries: &'s [Vec<Entry<'s>>; 3],
         sweeps: &'s Sweeps,
     ) -> Result<Self> {
-        let transports = names(section, "transport", "[\"tcp\", \"udp\"]")?;
-        let conditions = names(section, "condition", "\"baseline\"")?;
-        let workloads = names(section, "workload", "\"bulk\"")?;
+        let example = |part: Part| {
+            let first = entries[part as usize].first();
+            toml_text(first.map_or("…", |entry| entry.base))
+        };
+        let transports = names(section, "transport", &example(Part::Transport))?;
+        let conditions = names(section, "condition", &example(Part::Condition))?;
+        let workloads = names(section, "workload", &example(Part::Workload))?;
         Ok(Self {
             entries,
             sweeps,
@@ -196,14 +201,24 @@ impl<'s> Choice<'s> {
 
     /// Reads `over`: the key of a sweep, or a list of names of one part.
     pub fn read_over(&self, section: &mut Section<'_>) -> Result<Along<'s>> {
-        const EXAMPLE: &str = "\"condition.delay\"";
         if let Some((key, span)) = section.peek("over") {
             section.text("over")?;
             return self.along_key(section, &key, &span);
         }
-        let names = section.scalars("over", EXAMPLE)?;
-        let names = section.required("over", EXAMPLE, names)?;
+        let example = self.over_example();
+        let names = section.scalars("over", &example)?;
+        let names = section.required("over", &example, names)?;
         self.along_names(section, &names)
+    }
+
+    /// Returns a value of `over` for messages: a swept key of the study, or names of its conditions.
+    fn over_example(&self) -> String {
+        if let Some(sweep) = self.sweeps.sweeps.first() {
+            return toml_text(&sweep.full_key());
+        }
+        let conditions = self.entries[Part::Condition as usize].iter().take(2);
+        let names: Vec<String> = conditions.map(|entry| toml_text(entry.name)).collect();
+        format!("[{}]", names.join(", "))
     }
 
     fn along_key(
@@ -278,7 +293,10 @@ impl<'s> Choice<'s> {
             return Err(section.error(
                 span,
                 "a parameter has two values or more, with the same values of other sweeps",
-                "write `over = [\"rtt-50\", \"rtt-150\"]`, or the key of a sweep",
+                message!([
+                    "list several names of one kind, or write ",
+                    setting("over", self.over_example())
+                ]),
             ));
         }
         let labels = names.iter().map(|name| name.shown.clone());
@@ -467,16 +485,27 @@ fn swept_part(
 
 /// Reads `where`: swept keys with the values that are kept.
 fn read_filters(section: &mut Section<'_>, sweeps: &Sweeps) -> Result<Vec<Filter>> {
-    const HINT: &str = "write `where = { \"condition.loss\" = \"1%..\" }`, or a list of values";
     let Some(mut table) = section.section("where", "`where`")? else {
         return Ok(Vec::new());
+    };
+    let hint = match sweeps
+        .sweeps
+        .first()
+        .map(|it| (it.full_key(), it.values.first()))
+    {
+        Some((key, Some(value))) => message!([
+            "write ",
+            setting(&toml_text(&key), toml_text(&value.text)),
+            ", or a list of values",
+        ]),
+        _ => "leave `where` out: this study has no `[[sweep]]`".into(),
     };
     let mut filters = Vec::new();
     for (key, value) in table.rest() {
         let name = key.get_ref().to_string();
         let wrong = |value: &Spanned<DeValue<'_>>| {
             let message = format!("the values of `{name}` are a text or a list of texts");
-            table.error(value.span(), message, HINT)
+            table.error(value.span(), message, hint.clone())
         };
         let texts: Vec<&Spanned<DeValue<'_>>> = match value.get_ref() {
             DeValue::Array(items) => items.iter().collect(),

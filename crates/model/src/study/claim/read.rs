@@ -15,7 +15,7 @@ use crate::{
         error::Result,
         message::{message, setting, text_setting},
         parts::{example_in, known_metric},
-        section::{Section, refuse},
+        section::{Section, refuse, toml_text},
         sweep::shown,
     },
     units::Ratio,
@@ -25,9 +25,6 @@ use crate::{
 const RELATIONS: [&str; 9] = [
     "order", "first", "last", "same", "ratio", "value", "trend", "crossing", "not_seen",
 ];
-
-/// Example of the sides of a relation.
-const SIDES: &str = "[\"udp\", [\"tcp\", \"quic-quinn\"]]";
 
 /// Reads the claims of a study, whose other parts are read.
 pub fn read_claims(sections: Vec<Section<'_>>, study: &Study) -> Result<Vec<StudyClaim>> {
@@ -98,7 +95,7 @@ fn read_relation(
         let (why, _) = section.required_text("not_seen", "\"a judgement\"")?;
         return Ok((Relation::NotSeen { why }, None));
     }
-    let metric = section.text("metric")?;
+    let metric = section.text_such_as("metric", "goodput_bps")?;
     let metric = metric.map(|(name, span)| known_metric(section, &name, span));
     let mut reader = Reader {
         metric: metric.transpose()?,
@@ -125,6 +122,95 @@ struct Reader<'s> {
 }
 
 impl Reader<'_> {
+    /// Returns two transports of the study as the sides of a relation, for messages.
+    fn two_sides(&self) -> String {
+        let labels = self.study.transports.iter().take(2);
+        let labels: Vec<String> = labels.map(|it| toml_text(&it.label)).collect();
+        format!("[{}]", labels.join(", "))
+    }
+
+    /// Returns a transport of the study, for messages.
+    fn one_label(&self) -> String {
+        let first = self.study.transports.first();
+        toml_text(first.map_or("tcp", |it| &it.label))
+    }
+
+    /// Reads one side under a key.
+    fn one_side(&self, table: &mut Section<'_>, key: &'static str) -> Result<Side> {
+        let value = table.take(key);
+        let value = table.required(key, &self.one_label(), value)?;
+        self.side(table, (key, false), &value)
+    }
+
+    /// Reads one side, or a list of sides.
+    fn sides_of(
+        &self,
+        section: &Section<'_>,
+        key: &str,
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Vec<Side>> {
+        match value.get_ref() {
+            DeValue::Array(items) => items
+                .iter()
+                .map(|item| self.side(section, (key, true), item))
+                .collect(),
+            _ => Ok(vec![self.side(section, (key, true), value)?]),
+        }
+    }
+
+    /// Reads a side: the label of a transport, or a table with the names of parts of a cell. `is_listed` is whether the key
+    /// has several.
+    fn side(
+        &self,
+        section: &Section<'_>,
+        (key, is_listed): (&str, bool),
+        value: &Spanned<DeValue<'_>>,
+    ) -> Result<Side> {
+        let span = value.span();
+        match value.get_ref() {
+            DeValue::String(label) => Ok(Side {
+                parts: [Some((label.to_string(), span.clone())), None, None],
+                span,
+            }),
+            DeValue::Table(table) => {
+                let name = format!("a side of `{key}`");
+                let mut table = Section::new(section.source(), &name, span.clone(), table.clone());
+                let parts = [
+                    table.text("transport")?,
+                    table.text("condition")?,
+                    table.text("workload")?,
+                ];
+                table.end()?;
+                if parts.iter().all(Option::is_none) {
+                    return Err(self.no_sides(section, (key, is_listed), value));
+                }
+                Ok(Side { parts, span })
+            }
+            _ => Err(self.no_sides(section, (key, is_listed), value)),
+        }
+    }
+
+    /// Returns the error for a value that is no side, or, for an order, no list of sides.
+    fn no_sides(
+        &self,
+        section: &Section<'_>,
+        (key, is_listed): (&str, bool),
+        value: &Spanned<DeValue<'_>>,
+    ) -> crate::study::StudyError {
+        let example = match is_listed {
+            true => self.two_sides(),
+            false => self.one_label(),
+        };
+        let hint = message!(["write ", setting(key, example)]);
+        section.error(
+            value.span(),
+            format!(
+                "the sides of `{key}` are labels of transports, or tables with parts of a cell"
+            ),
+            hint,
+        )
+    }
+
     /// Returns the places of a claim at which the study has every cell.
     fn places(
         &self,
@@ -139,16 +225,18 @@ impl Reader<'_> {
 
     fn order(&self, section: &mut Section<'_>) -> Result<Read> {
         let value = section.take("order");
-        let value = section.required("order", SIDES, value)?;
+        let value = section.required("order", &self.two_sides(), value)?;
         let DeValue::Array(groups) = value.get_ref() else {
-            return Err(no_sides(section, "order", &value));
+            return Err(self.no_sides(section, ("order", true), &value));
         };
-        let groups = groups.iter().map(|group| sides_of(section, "order", group));
+        let groups = groups
+            .iter()
+            .map(|group| self.sides_of(section, "order", group));
         let groups = groups.collect::<Result<Vec<Vec<Side>>>>()?;
         refuse! { section;
             groups.len() < 2 || groups.iter().any(Vec::is_empty) => value.span(),
                 "an order has two sides or more, the best first",
-                ["write ", setting("order", SIDES)];
+                ["write ", setting("order", self.two_sides())];
         }
         self.ordered(section, &groups)
     }
@@ -168,9 +256,9 @@ impl Reader<'_> {
 
     /// Reads `first` or `last`: the transport that is better, or worse, than the others.
     fn extreme(&mut self, section: &mut Section<'_>, key: &'static str) -> Result<Read> {
-        let (label, span) = section.required_text(key, "\"udp\"")?;
         let labels = self.study.transports.iter().map(|it| it.label.as_str());
-        section.known("transport", &label, &span, labels)?;
+        let label = section.known_text(key, "transport", labels)?;
+        let (label, span) = section.required(key, &self.one_label(), label)?;
         let mut others = self.choice.take_transports(section)?;
         others.retain(|other| *other != label);
         refuse! { section;
@@ -191,11 +279,11 @@ impl Reader<'_> {
     fn same(&self, section: &mut Section<'_>) -> Result<Read> {
         let mut table = relation_table(section, "same")?;
         let value = table.take("of");
-        let value = table.required("of", "[\"tcp\", \"udp\"]", value)?;
-        let sides = sides_of(&table, "of", &value)?;
+        let value = table.required("of", &self.two_sides(), value)?;
+        let sides = self.sides_of(&table, "of", &value)?;
         refuse! { table;
             sides.len() < 2 => value.span(), "what is the same has two sides or more",
-                ["write ", setting("of", "[\"tcp\", \"udp\"]")];
+                ["write ", setting("of", self.two_sides())];
         }
         let within = self.within(&mut table)?;
         table.end()?;
@@ -207,7 +295,8 @@ impl Reader<'_> {
 
     /// Reads `within`: the largest difference that counts as none.
     fn within(&self, table: &mut Section<'_>) -> Result<Ratio> {
-        let Some((within, span)) = table.parsed::<Ratio>("within", "10%")? else {
+        let Some((within, span)) = table.quantity_such_as("within", "10%", str::parse::<Ratio>)?
+        else {
             return Ok(self.study.equivalence);
         };
         refuse! { table;
@@ -219,7 +308,10 @@ impl Reader<'_> {
 
     fn ratio(&self, section: &mut Section<'_>) -> Result<Read> {
         let mut table = relation_table(section, "ratio")?;
-        let sides = [one_side(&mut table, "of")?, one_side(&mut table, "to")?];
+        let sides = [
+            self.one_side(&mut table, "of")?,
+            self.one_side(&mut table, "to")?,
+        ];
         let bounds = Bounds {
             at_least: table.factor("at_least")?,
             at_most: table.factor("at_most")?,
@@ -262,7 +354,10 @@ impl Reader<'_> {
         let is = table.required("is", "\"rises\"", is)?;
         let sides = match table.span_of("of").or_else(|| table.span_of("to")) {
             None => vec![Side::default()],
-            Some(_) => vec![one_side(&mut table, "of")?, one_side(&mut table, "to")?],
+            Some(_) => vec![
+                self.one_side(&mut table, "of")?,
+                self.one_side(&mut table, "to")?,
+            ],
         };
         let along = self.choice.read_over(&mut table)?;
         let within = self.within(&mut table)?;
@@ -282,13 +377,26 @@ impl Reader<'_> {
 
     fn crossing(&self, section: &mut Section<'_>) -> Result<Read> {
         let mut table = relation_table(section, "crossing")?;
-        let sides = [one_side(&mut table, "of")?, one_side(&mut table, "past")?];
+        let sides = [
+            self.one_side(&mut table, "of")?,
+            self.one_side(&mut table, "past")?,
+        ];
         let along = self.choice.read_over(&mut table)?;
-        let (from, from_span) = table.required_text("from", "\"150ms\"")?;
-        let (to, to_span) = table.required_text("to", "\"250ms\"")?;
+        let labels = along.lines.first().into_iter().flatten();
+        let mut labels = labels.map(|(_, label)| label.replace('\u{a0}', " "));
+        let first = labels.next().unwrap_or_default();
+        let last = labels.next_back().unwrap_or_default();
+        let mut end = |key, example: &str| {
+            let text = table.text_such_as(key, example)?;
+            table.required(key, &toml_text(example), text)
+        };
+        let (from, from_span) = end("from", &first)?;
+        let (to, to_span) = end("to", &last)?;
         table.end()?;
-        let before = along.positions(&table, &from, &from_span)?;
-        let after = along.positions(&table, &to, &to_span)?;
+        let is_early = |line: usize, at: usize| at + 1 < along.lines[line].len();
+        let before = along.positions(&table, (&from, &from_span), is_early)?;
+        let is_late = |line: usize, at: usize| at > before[line];
+        let after = along.positions(&table, (&to, &to_span), is_late)?;
         refuse! { table;
             before.iter().zip(&after).any(|(before, after)| before >= after) => to_span,
                 "the crossing ends before it begins",
@@ -344,18 +452,23 @@ impl Reader<'_> {
 }
 
 impl Along<'_> {
-    /// Returns the position of a value in each line.
+    /// Returns the position of a value in each line. `fits` tells whether a hint may name the value at a position of a line.
     fn positions(
         &self,
         table: &Section<'_>,
-        text: &str,
-        span: &Range<usize>,
+        (text, span): (&str, &Range<usize>),
+        fits: impl Fn(usize, usize) -> bool,
     ) -> Result<Vec<usize>> {
         let is = |label: &String| *label == text || *label == shown(text);
         let position = |line: &Vec<(_, String)>| line.iter().position(|(_, label)| is(label));
         let positions: Option<Vec<usize>> = self.lines.iter().map(position).collect();
         positions.ok_or_else(|| {
-            let labels = self.lines.iter().flatten().map(|(_, label)| label.as_str());
+            let fits = &fits;
+            let labels = self.lines.iter().enumerate().flat_map(|(line, values)| {
+                let values = values.iter().enumerate();
+                let fitting = values.filter(move |(at, _)| fits(line, *at));
+                fitting.map(|(_, (_, label))| label.as_str())
+            });
             let mut known: Vec<&str> = Vec::new();
             for label in labels {
                 if !known.contains(&label) {
@@ -385,60 +498,6 @@ fn pair_of(place: Place) -> Option<[ClaimedCell; 2]> {
 fn relation_table<'a>(section: &mut Section<'a>, key: &'static str) -> Result<Section<'a>> {
     let table = section.section(key, &format!("`{key}`"))?;
     section.required(key, "{ … }", table)
-}
-
-/// Reads one side under a key.
-fn one_side(table: &mut Section<'_>, key: &'static str) -> Result<Side> {
-    let value = table.take(key);
-    let value = table.required(key, "\"tcp\"", value)?;
-    side(table, key, &value)
-}
-
-/// Reads one side, or a list of sides.
-fn sides_of(section: &Section<'_>, key: &str, value: &Spanned<DeValue<'_>>) -> Result<Vec<Side>> {
-    match value.get_ref() {
-        DeValue::Array(items) => items.iter().map(|item| side(section, key, item)).collect(),
-        _ => Ok(vec![side(section, key, value)?]),
-    }
-}
-
-/// Reads a side: the label of a transport, or a table with the names of parts of a cell.
-fn side(section: &Section<'_>, key: &str, value: &Spanned<DeValue<'_>>) -> Result<Side> {
-    let span = value.span();
-    match value.get_ref() {
-        DeValue::String(label) => Ok(Side {
-            parts: [Some((label.to_string(), span.clone())), None, None],
-            span,
-        }),
-        DeValue::Table(table) => {
-            let name = format!("a side of `{key}`");
-            let mut table = Section::new(section.source(), &name, span.clone(), table.clone());
-            let parts = [
-                table.text("transport")?,
-                table.text("condition")?,
-                table.text("workload")?,
-            ];
-            table.end()?;
-            refuse! { table;
-                parts.iter().all(Option::is_none) => span, "this side names nothing",
-                    "write `{{ condition = \"baseline\" }}`, `{{ workload = \"bulk\" }}` or the label of a transport";
-            }
-            Ok(Side { parts, span })
-        }
-        _ => Err(no_sides(section, key, value)),
-    }
-}
-
-fn no_sides(
-    section: &Section<'_>,
-    key: &str,
-    value: &Spanned<DeValue<'_>>,
-) -> crate::study::StudyError {
-    section.error(
-        value.span(),
-        format!("the sides of `{key}` are labels of transports, or tables with parts of a cell"),
-        "write `\"udp\"`, or `{ transport = \"udp\", condition = \"baseline\" }`",
-    )
 }
 
 fn check_bounds(table: &Section<'_>, bounds: Bounds, example: &str) -> Result<()> {
