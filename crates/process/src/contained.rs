@@ -1,14 +1,14 @@
 //! Program that is killed with all that it starts.
 
 use std::{
-    io,
+    fs, io,
     process::{ChildStderr, ChildStdin, ChildStdout, Command},
     sync::{
         atomic::{AtomicU64, Ordering},
         mpsc::{Receiver, Sender, channel},
     },
     thread,
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use nix::{
@@ -20,7 +20,10 @@ use nix::{
 };
 
 use crate::{
-    namespace::NamespaceInit, start::Preparation, tree::kill_marked, wait::wait_without_reaping,
+    namespace::NamespaceInit,
+    start::Preparation,
+    tree::{children, kill_marked, walk},
+    wait::{await_end, wait_without_reaping},
 };
 
 /// Environment variable that marks a program and the processes that it starts.
@@ -28,6 +31,13 @@ pub const PROGRAM_MARK: &str = "REGATTA_PROGRAM";
 
 /// Maximum time to kill a program; the kernel needs milliseconds.
 const END_LIMIT: Duration = Duration::from_secs(2);
+
+/// Maximum time to wait for the kernel to write the memory of crashed processes to core files. A trial that is aborted must end
+/// within two seconds.
+const CORE_DUMP_LIMIT: Duration = Duration::from_millis(1500);
+
+/// Most descendants of a program that are examined for core dumps.
+const MAX_EXAMINED: usize = 256;
 
 /// Returns a value of [`PROGRAM_MARK`] that no other program of this machine has.
 #[must_use]
@@ -41,7 +51,8 @@ pub fn program_mark() -> String {
 /// Pipes of standard input, output and error.
 pub type Pipes = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
 
-/// Program that is killed, with all that it started, when this is dropped.
+/// Program that is killed, with all that it started, when this is dropped. One that has crashed has time to leave a complete
+/// core file: 1.5 seconds.
 ///
 /// Where the system allows it, the program has a process namespace of its own ([`NamespaceInit`]): when the program or
 /// this process ends, for whatever reason, the kernel kills everything in there. Elsewhere the program is the leader of
@@ -63,6 +74,25 @@ fn kill_strays(mark: Option<&str>, leader: Pid) {
     if let Some(mark) = mark {
         kill_marked(PROGRAM_MARK, mark, leader.as_raw());
     }
+}
+
+/// Waits until the kernel has written the core files of `leader` and its descendants, if it is writing any: a process that is
+/// killed meanwhile leaves a part of its file.
+fn await_core_dumps(leader: Pid) {
+    let until = Instant::now() + CORE_DUMP_LIMIT;
+    let descendants = walk(leader.as_raw(), MAX_EXAMINED, children);
+    for process in std::iter::once(leader.as_raw()).chain(descendants) {
+        if is_dumping(process) {
+            let remaining = until.saturating_duration_since(Instant::now());
+            let _ = await_end(process.cast_unsigned(), remaining);
+        }
+    }
+}
+
+/// Whether the kernel is writing the core file of a process.
+fn is_dumping(process: i32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    status.lines().any(|line| line == "CoreDumping:\t1")
 }
 
 impl ContainedProcess {
@@ -140,6 +170,7 @@ impl ContainedProcess {
 
 impl Drop for ContainedProcess {
     fn drop(&mut self) {
+        await_core_dumps(self.leader);
         // Until it is released, its number and its group's are its own. They may have ended.
         let _ = kill(self.leader, Signal::SIGKILL);
         let _ = killpg(self.leader, Signal::SIGKILL);

@@ -1,6 +1,6 @@
 //! Child processes: starting them so that they end with their parent, waiting for them, exchanging messages with them,
-//! and finding and killing everything that they started. Beside them, what the kernel that runs them can do, and errors
-//! as another process gets them.
+//! and finding and killing everything that they started. Beside them, what the kernel that runs them can do, errors as
+//! another process gets them, and files by names that others can guess.
 
 mod contained;
 mod exit;
@@ -9,6 +9,7 @@ mod modules;
 mod namespace;
 mod own;
 mod problem;
+mod regular;
 mod start;
 mod stop;
 mod temporary;
@@ -23,6 +24,7 @@ pub use modules::loads_modules;
 pub use namespace::NamespaceInit;
 pub use own::{become_subreaper, die_with_parent, set_name};
 pub use problem::{exit_code, in_one_line, is_limited, limit_hint, problem};
+pub use regular::{create_replacing, open_regular};
 pub use start::{Executable, Preparation};
 pub use stop::{OnStop, StopRequest};
 pub use temporary::TemporaryDirectory;

@@ -7,12 +7,16 @@
 use std::{
     collections::BTreeMap,
     fs::{self, File, OpenOptions},
-    io,
-    os::unix::fs::{FileExt as _, OpenOptionsExt as _},
+    io::{
+        self,
+        ErrorKind::{InvalidInput, NotFound},
+        Read as _,
+    },
+    os::unix::fs::FileExt as _,
     path::Path,
 };
 
-use nix::fcntl::OFlag;
+use regatta_process::open_regular;
 
 use crate::{
     FILE_NAME, ResultsError,
@@ -108,19 +112,12 @@ impl CommitList {
     /// # Errors
     /// The error of the system; a list that is no regular file.
     pub(crate) fn open(path: &Path, run_id: &str, is_new: bool) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(is_new)
-            .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
-            .open(beside(path, SUFFIX))?;
-        let metadata = file.metadata()?;
-        if !metadata.is_file() {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create(true).truncate(is_new);
+        let file = open_regular(&beside(path, SUFFIX), options)?;
         let mut list = Self {
+            entries: file.metadata()?.len() / ENTRY as u64,
             file,
-            entries: metadata.len() / ENTRY as u64,
         };
         list.write(Entry::of_run(run_id))?;
         Ok(list)
@@ -149,16 +146,14 @@ impl CommitList {
 /// The list cannot be read.
 pub(crate) fn read(path: &Path) -> Result<Vec<Entry>, ResultsError> {
     let list = beside(path, SUFFIX);
-    // Anything else that has its name is no list; reading a pipe would never end.
-    let is_list = list
-        .symlink_metadata()
-        .is_ok_and(|metadata| metadata.is_file());
-    let bytes = match is_list.then(|| fs::read(&list)) {
-        None => return Ok(Vec::new()),
-        // The run has become one plain file meanwhile.
-        Some(Err(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Some(bytes) => bytes.map_err(|e| explain_io(e, "read", &list))?,
-    };
+    let mut bytes = Vec::new();
+    let opened = open_regular(&list, OpenOptions::new().read(true));
+    match opened.and_then(|mut file| file.read_to_end(&mut bytes)) {
+        Ok(_) => {}
+        // The run is one plain file. Anything else that has the list's name is no list.
+        Err(error) if matches!(error.kind(), NotFound | InvalidInput) => {}
+        Err(error) => return Err(explain_io(error, "read", &list)),
+    }
     let (entries, _) = bytes.as_chunks();
     Ok(entries.iter().filter_map(Entry::decode).collect())
 }
@@ -166,7 +161,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<Entry>, ResultsError> {
 /// Removes the list of the results file at `path`, if there is one.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(beside(path, SUFFIX)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) if error.kind() == NotFound => Ok(()),
         removed => removed,
     }
 }

@@ -2,11 +2,12 @@
 
 use std::{
     fs::{File, OpenOptions},
-    io::Write,
+    io::{Seek as _, Write},
     path::PathBuf,
 };
 
 use regatta_model::HostSamples;
+use regatta_process::open_regular;
 
 use crate::{
     Reader, ResultsError,
@@ -87,11 +88,12 @@ impl GrowingHostsCsv {
 
     /// Writes the file again with all columns.
     fn widen(&mut self) -> Result<(), ResultsError> {
-        let former = self
-            .rows
-            .as_ref()
-            .map(|_| csv::Reader::from_path(&self.path));
-        let former = former.transpose()?;
+        let former = self.rows.as_mut().map(|(file, _)| {
+            file.rewind()?;
+            file.try_clone()
+        });
+        let former = former.transpose().map_err(csv::Error::from)?;
+        let former = former.map(csv::Reader::from_reader);
         let width = head(&self.columns).count();
         replace(&self.path, csv::Error::from, |out| {
             let mut csv = csv::Writer::from_writer(out);
@@ -103,7 +105,7 @@ impl GrowingHostsCsv {
             }
             Ok(csv.flush()?)
         })?;
-        let opened = OpenOptions::new().append(true).open(&self.path);
+        let opened = open_regular(&self.path, OpenOptions::new().read(true).append(true));
         let with_length = |file: File| Ok((file.metadata()?.len(), file));
         let (length, file) = opened.and_then(with_length).map_err(csv::Error::from)?;
         self.rows = Some((file, length));
@@ -159,5 +161,28 @@ mod tests {
         csv.add(&[batch("a", &["x"], &[Some(2.0)])]).unwrap();
         let expected = "host,trial,unix_ns,monotonic_ns,x,y\na,,2,1,1,\nb,,2,1,,3\na,,2,1,2,\n";
         assert_eq!(fs::read_to_string(path).unwrap(), expected);
+    }
+
+    /// The name belongs to a link when a column is added: rows are neither read from there nor written to it.
+    #[test]
+    fn a_link_in_the_place_of_a_growing_file_is_not_followed() {
+        let directory = tempfile::tempdir().unwrap();
+        let [path, other] = [HOSTS_FILE_NAME, "other"].map(|name| directory.path().join(name));
+        let mut csv = GrowingHostsCsv::new(path.clone());
+        csv.add(&[batch("a", &["x"], &[Some(1.0)])]).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&other, "host\n").unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        csv.add(&[batch("a", &["y"], &[Some(1.0)])]).unwrap_err();
+        assert_eq!(fs::read_to_string(other).unwrap(), "host\n");
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_growing_file_is_refused_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join(HOSTS_FILE_NAME);
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        let mut csv = GrowingHostsCsv::new(path);
+        csv.add(&[batch("a", &["x"], &[Some(1.0)])]).unwrap_err();
     }
 }

@@ -52,6 +52,21 @@ impl Reader {
         Self::of_file(results_file(dir_or_file))
     }
 
+    /// Checks that the file of a run has all records which the run has committed. That costs nothing for a run that was closed, or
+    /// without a file.
+    ///
+    /// # Errors
+    /// [`ResultsError::Incomplete`], [`ResultsError::OtherRun`], or an error of the system.
+    pub fn check_commits(dir_or_file: &Path) -> Result<(), ResultsError> {
+        let path = results_file(dir_or_file);
+        let committed = commits::read(&path)?;
+        if committed.is_empty() {
+            return Ok(());
+        }
+        let reader = Self::of_file(path)?;
+        commits::check(&reader, &committed)
+    }
+
     fn of_file(path: PathBuf) -> Result<Self, ResultsError> {
         let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
         if let Err(error) = snapshot(&connection) {

@@ -18,7 +18,7 @@ use tempfile::{Builder, NamedTempFile};
 use crate::error::parent;
 
 /// Permissions of a file that everybody may read whom the user's mask lets.
-const PUBLIC: u32 = 0o666;
+pub(crate) const PUBLIC: u32 = 0o666;
 
 /// Permissions of a file of its owner alone.
 const PRIVATE: u32 = 0o600;
@@ -114,20 +114,14 @@ enum Unfinished {
 impl Unfinished {
     fn create(directory: &Path, mode: u32) -> io::Result<Self> {
         let mut options = OpenOptions::new();
-        options.write(true).mode(mode);
-        let unnamed = (options.clone())
+        let options = options.write(true).mode(mode);
+        match options
             .custom_flags(OFlag::O_TMPFILE.bits())
-            .open(directory);
-        match unnamed {
+            .open(directory)
+        {
             Ok(file) => Ok(Self::Unnamed(file)),
             // The error of a file with a name is the one to tell, if there is one.
-            Err(_) => {
-                remove_left(directory);
-                options
-                    .create_new(true)
-                    .custom_flags(OFlag::O_NOFOLLOW.bits());
-                named(directory, |path| options.open(path)).map(Self::Named)
-            }
+            Err(_) => create_unfinished(directory, mode).map(Self::Named),
         }
     }
 
@@ -161,6 +155,14 @@ impl Unfinished {
         };
         complete.persist(path).map(drop).map_err(|e| e.error)
     }
+}
+
+/// Creates a file with an unpredictable name, which is removed unless it is given its own. A killed process leaves it for a day.
+pub(crate) fn create_unfinished(directory: &Path, mode: u32) -> io::Result<NamedTempFile<File>> {
+    remove_left(directory);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(mode);
+    named(directory, |path| options.open(path))
 }
 
 /// Beginning and end of the name of a file that is not complete.

@@ -13,6 +13,7 @@ use std::{
 };
 
 use regatta_model::shell::{quoted, quoted_word};
+use regatta_process::open_regular;
 use zeroize::Zeroizing;
 
 use crate::{
@@ -261,7 +262,9 @@ impl OwnKey {
         let created = builder.recursive(true).mode(0o700).create(directory);
         created.map_err(failed("create the directory of the key"))?;
         // Hosts that are set up at the same time, also by several commands, get the same key.
-        let lock = File::create(directory.join("lock"));
+        let mut options = File::options();
+        let options = options.write(true).create(true).truncate(false);
+        let lock = open_regular(&directory.join("lock"), options);
         let lock = lock.and_then(|lock| lock.lock().map(|()| lock));
         let _lock = lock.map_err(failed("lock the directory of the key"))?;
         let path = directory.join(KEY);

@@ -68,7 +68,7 @@ pub use message::{Arrival, MessageEndpoint, MessageFlow};
 pub use opening::Purpose;
 pub use peer::{Peer, PeerEvent, PeerState};
 pub use probe::idle_messages_at_once;
-pub use regatta_process::loads_modules;
+pub use regatta_process::{create_replacing, loads_modules};
 pub use session::{MessageSession, StreamSession, TransferSession, complete_stack_facts};
 pub use stop::{Abort, Stop};
 pub use stream::{ByteStream, HandshakeMade, Received, StreamConnection};

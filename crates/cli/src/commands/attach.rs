@@ -20,7 +20,7 @@ use regatta_results::{
     Reader, ResultsError, RunState, is_being_written, is_locked, open_directory, state_now,
 };
 
-use super::cluster::{ShardedPlan, Watch};
+use super::cluster::{Queue, ShardedPlan, Watch, incomplete_results};
 use crate::{
     args::{AttachArgs, ViewArgs},
     directory,
@@ -52,15 +52,15 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
     // Before the first attempt, so that nothing that comes after it is missed.
     let watch = watch_directory(dir).ok();
     let started = start_when_listening(dir, watch, ANSWER_TIMEOUT, || Attached::start(&views, dir));
-    let (started, is_of_shards) = match started {
+    let (started, shards) = match started {
         Err(error @ LiveError::NoRun { .. }) => match ShardedPlan::read(dir) {
             Ok(plan) => {
-                let (look, load) = Watch::start(plan, dir.display().to_string());
-                (Attached::start_files(&views, look, load), true)
+                let (look, load) = Watch::start(plan.clone(), dir.display().to_string());
+                (Attached::start_files(&views, look, load), Some(plan))
             }
             Err(_) => return Err(no_run(dir, error)),
         },
-        started => (started, false),
+        started => (started, None),
     };
     let (attached, url) = started.map_err(failure)?;
     print_url(url.as_deref());
@@ -74,7 +74,10 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
     held.end_with("detaching: the run goes on", end, || {})?;
     let quoted_dir = quoted(dir);
     let activity = attached.wait();
-    if is_of_shards {
+    if let Some(plan) = shards {
+        for error in incomplete_results(&plan.shards(&Queue::default())) {
+            output::err(&format!("warning: {error}"));
+        }
         let next = format!("`regatta status {quoted_dir}` says what is next");
         output::err(&match activity {
             Activity::Ended { complete: true, .. } => format!("all shards are complete; {next}"),
@@ -88,7 +91,7 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
         Activity::Ended { reason, .. } => Some(RunState::Interrupted {
             reason: reason.into(),
         }),
-        _ => state(dir),
+        _ => state(dir).map_err(Failure::bad)?,
     };
     let resume = format!("`regatta resume {quoted_dir}` goes on with it");
     output::err(&match state {
@@ -206,9 +209,15 @@ fn failure(error: LiveError) -> Failure {
 }
 
 /// Returns the state of the run in a directory, as far as its results file can be read.
-fn state(dir: &Path) -> Option<RunState> {
+///
+/// # Errors
+/// The results file of a run that no process writes lacks records.
+fn state(dir: &Path) -> Result<Option<RunState>, ResultsError> {
+    if is_being_written(dir) == Some(false) {
+        Reader::check_commits(dir)?;
+    }
     let saved = Reader::unexamined(dir).and_then(|reader| reader.state());
-    Some(state_now(dir, saved.ok()?))
+    Ok(saved.ok().map(|saved| state_now(dir, saved)))
 }
 
 /// Creates the error of a directory in which no run answers.
@@ -217,9 +226,13 @@ fn no_run(dir: &Path, error: LiveError) -> Failure {
         let path = dir.to_owned();
         return Failure::bad(ResultsError::NotFound { path }).context("cannot attach to a run");
     }
+    let state = match state(dir) {
+        Ok(state) => state,
+        Err(error) => return Failure::bad(error).context("cannot attach to a run"),
+    };
     let quoted_dir = quoted(dir);
     let report = format!("`regatta report {quoted_dir}` shows");
-    Failure::bad(error).hint(match state(dir) {
+    Failure::bad(error).hint(match state {
         Some(RunState::Complete) => format!("the run is complete: {report} its results"),
         Some(RunState::Interrupted { reason }) => format!(
             "the run was interrupted: {reason}; `regatta resume {quoted_dir}` goes on with it, {report} its results"

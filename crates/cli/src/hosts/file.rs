@@ -4,17 +4,16 @@ use std::{
     collections::BTreeMap,
     fs::{self, File},
     io,
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
 };
 
-use nix::fcntl::OFlag;
 use regatta_model::{
     directories,
     shell::quoted,
     study::{LOCAL, RemoteHost},
 };
 
+use regatta_process::open_regular;
 use regatta_results::replace_private;
 
 use crate::{
@@ -101,12 +100,9 @@ impl HostsFile {
     fn lock_and_read(&mut self) -> Result<File> {
         let directory = self.path.parent().unwrap_or(Path::new("."));
         let locked = fs::create_dir_all(directory).and_then(|()| {
-            let lock = File::options()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
-                .open(self.path.with_extension("lock"))?;
+            let mut options = File::options();
+            let options = options.write(true).create(true).truncate(false);
+            let lock = open_regular(&self.path.with_extension("lock"), options)?;
             lock.lock().map(|()| lock)
         });
         let lock = locked.context(cannot_write(&self.path))?;

@@ -73,6 +73,29 @@ fn record(plan: &Plan, trial: &PlannedTrial) -> TrialRecord {
 
 /// Writes the results file of a shard.
 pub fn store(plan: &Plan, number: u32, dir: &Path) {
+    let mut store = stored(plan, number, dir);
+    store.set_state(&RunState::Complete).expect("its end");
+    assert!(store.close());
+}
+
+/// Writes the files of a shard that was killed after its last trial.
+pub fn store_killed(plan: &Plan, number: u32, dir: &Path) {
+    let running = dir.with_extension("running");
+    let store = stored(plan, number, &running);
+    fs::create_dir_all(dir).expect("a directory");
+    for name in [
+        "results.sqlite",
+        "results.sqlite-wal",
+        "results.sqlite-commits",
+    ] {
+        fs::copy(running.join(name), dir.join(name)).expect("a copy");
+    }
+    drop(store);
+    fs::remove_dir_all(running).expect("removed");
+}
+
+/// Stores all trials of a shard that is still running.
+fn stored(plan: &Plan, number: u32, dir: &Path) -> Store {
     let shard = Shard { number, of: SHARDS };
     let done = plan.shard(shard, Done::default()).expect("a shard");
     let header = RunHeader {
@@ -89,8 +112,7 @@ pub fn store(plan: &Plan, number: u32, dir: &Path) {
     for trial in plan.remaining_trials(&done) {
         store.add_trial(&record(plan, &trial)).expect("a record");
     }
-    store.set_state(&RunState::Complete).expect("its end");
-    assert!(store.close());
+    store
 }
 
 /// Merges and reports a million trials of 600 cells (with `REGATTA_LONG_TESTS`), or three thousand.

@@ -8,6 +8,7 @@ mod capture;
 mod claims;
 mod command_line;
 mod compare;
+mod cut_log;
 mod damaged_shards;
 mod dry_run;
 mod export;

@@ -1,9 +1,6 @@
 //! Copying the records of parts into the merged file.
 
-use std::{
-    fs::{self, File},
-    path::Path,
-};
+use std::{fs, path::Path};
 
 use regatta_model::{RunHeader, Warning, reason, table::Column};
 use rusqlite::{Connection, OpenFlags};
@@ -14,6 +11,7 @@ use crate::{
     explain::{explain, explain_io},
     insert::{self, PartOfRun},
     open::has_log,
+    replace::{PUBLIC, create_unfinished},
     schema::{
         HostSampleNamesTable, HostSamplesTable, MetricDefinitionTable, OfPart, PartFactRow,
         PartFactTable, PathCheckTable, PathQuantityTable, PhraseTable, TrialTable, WarningTable,
@@ -34,29 +32,20 @@ pub(super) struct Content<'a> {
     pub plan: MergePlan,
 }
 
-/// Name of the merged file until it is complete.
-const UNFINISHED: &str = ".results.sqlite.tmp";
-
 /// Writes the merged file beside its place, and puts it there when it is complete and on the disk.
 pub(super) fn write(dir: &Path, merge: &Merge, content: &Content<'_>) -> Result<(), MergeError> {
     fs::create_dir_all(dir).map_err(|e| explain_io(e, "create", dir))?;
     check_target(dir, merge)?;
     let lock = lock(dir)?;
-    let unfinished = dir.join(UNFINISHED);
-    let written = fill(&unfinished, merge, content).and_then(|()| {
-        let synced = File::open(&unfinished)
-            .and_then(|file| file.sync_all())
-            // Of the run that was there before.
-            .and_then(|()| commits::remove(&dir.join(FILE_NAME)))
-            .and_then(|()| fs::rename(&unfinished, dir.join(FILE_NAME)))
-            .and_then(|()| lock.sync_all());
-        synced.map_err(|e| explain_io(e, "write", &dir.join(FILE_NAME)))
-    });
-    if written.is_err() {
-        // What cannot be removed is overwritten by the next merge.
-        let _ = fs::remove_file(&unfinished);
-    }
-    Ok(written?)
+    let path = dir.join(FILE_NAME);
+    let unfinished = create_unfinished(dir, PUBLIC).map_err(|e| explain_io(e, "create", &path))?;
+    fill(unfinished.path(), merge, content)?;
+    let synced = (unfinished.as_file().sync_all())
+        // Of the run that was there before.
+        .and_then(|()| commits::remove(&path))
+        .and_then(|()| unfinished.persist(&path).map_err(|e| e.error))
+        .and_then(|_| lock.sync_all());
+    Ok(synced.map_err(|e| explain_io(e, "write", &path))?)
 }
 
 /// Refuses a directory that holds a run, unless that is a merged one of the same plan.
@@ -82,8 +71,6 @@ fn check_target(dir: &Path, merge: &Merge) -> Result<(), ResultsError> {
 }
 
 fn fill(path: &Path, merge: &Merge, content: &Content<'_>) -> Result<(), ResultsError> {
-    let _ = fs::remove_file(path);
-    File::create_new(path).map_err(|e| explain_io(e, "create", path))?;
     let fail = |e| explain(e, "write", path);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI;
     let mut merged = Connection::open_with_flags(path, flags).map_err(fail)?;

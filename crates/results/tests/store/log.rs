@@ -72,6 +72,30 @@ fn a_log_that_was_cut_is_reported_with_the_missing_trials() {
 }
 
 #[test]
+fn the_check_of_commits_alone_tells_of_a_log_that_was_cut() {
+    let dir = killed(0..8);
+    Reader::check_commits(dir.path()).unwrap();
+    let log = dir.path().join(LOG);
+    change(&log, |bytes| bytes.truncate(bytes.len() / 2));
+    let error = Reader::check_commits(dir.path()).unwrap_err();
+    assert_eq!(error.to_string(), incomplete(dir.path()).0);
+}
+
+#[test]
+fn a_run_under_way_has_all_that_it_has_committed() {
+    let dir = tempdir().unwrap();
+    let mut store = Store::create(dir.path(), &header()).unwrap();
+    Reader::check_commits(dir.path()).unwrap();
+    store.add_trial(&trial(0)).unwrap();
+    Reader::check_commits(dir.path()).unwrap();
+}
+
+#[test]
+fn a_directory_without_a_run_lacks_no_commits() {
+    Reader::check_commits(tempdir().unwrap().path()).unwrap();
+}
+
+#[test]
 fn a_removed_log_is_reported() {
     let dir = killed(0..2);
     fs::remove_file(dir.path().join(LOG)).unwrap();

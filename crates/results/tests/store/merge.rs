@@ -123,6 +123,21 @@ fn merge_again(out: &Path, parts: &[PathBuf], before: &[u8]) {
     );
 }
 
+/// Nobody can take the name of the unfinished file in advance.
+#[test]
+fn a_merge_uses_no_predictable_name() {
+    let dir = tempdir().unwrap();
+    let one = part(dir.path(), "one", &header_of(1, "n1"), &numbered(0..4));
+    let out = dir.path().join("merged");
+    fs::create_dir_all(out.join(".results.sqlite.tmp")).unwrap();
+    merge(&out, &[one]);
+    let mut names: Vec<_> = (fs::read_dir(&out).unwrap())
+        .map(|entry| entry.unwrap().file_name())
+        .collect();
+    names.sort();
+    assert_eq!(names, [".results.sqlite.tmp", FILE_NAME]);
+}
+
 #[test]
 fn a_trial_that_ran_twice_is_taken_once_and_by_the_rule() {
     let dir = tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! Files that a trial may leave: the secrets of its connections, the events of each.
 
 use std::{
-    fs::{self, File},
+    fs,
     io::{BufWriter, Write},
     path::PathBuf,
     sync::{
@@ -12,7 +12,7 @@ use std::{
 
 use regatta_control::TrialOrder;
 use regatta_model::{Facts, Warning, phrase, reason, warning};
-use regatta_transport::{FILE_OPTIONS, Result, TransportError};
+use regatta_transport::{FILE_OPTIONS, Result, TransportError, create_replacing};
 use regatta_transport_tls as tls;
 use rustls::{KeyLog, NoKeyLog};
 
@@ -110,7 +110,7 @@ impl Files {
             before => format!("{}-{}.sqlog", self.end, before + 1),
         };
         let path = directory.join(name);
-        let file = File::create(&path).map_err(TransportError::io(
+        let file = create_replacing(&path, 0o666).map_err(TransportError::io(
             reason::cannot_make_event_log(&path.display().to_string()),
         ))?;
         Ok(Some(EventLog {

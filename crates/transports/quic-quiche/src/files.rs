@@ -1,14 +1,14 @@
 //! Files that a trial leaves on request: secrets of connections, logs of events.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io,
     path::PathBuf,
 };
 
 use regatta_control::TrialOrder;
 use regatta_model::{Facts, reason};
-use regatta_transport::{FILE_OPTIONS, Result, TransportError};
+use regatta_transport::{FILE_OPTIONS, Result, TransportError, create_replacing};
 
 use crate::{entry::Quiche, options::Options};
 
@@ -38,7 +38,7 @@ impl Files {
             let opened = || -> io::Result<Option<File>> {
                 fs::create_dir_all(directory)?;
                 let path = directory.join(format!("{end}.keylog"));
-                let open = || OpenOptions::new().create(true).append(true).open(path);
+                let open = || create_replacing(&path, 0o600);
                 options.common.keylog.then(open).transpose()
             };
             let what = reason::cannot_make_files_in(&directory.display().to_string());
@@ -58,7 +58,7 @@ impl Files {
             0 => format!("{}.sqlog", self.end),
             before => format!("{}-{}.sqlog", self.end, before + 1),
         };
-        Some(File::create(directory.join(name)))
+        Some(create_replacing(&directory.join(name), 0o666))
     }
 
     /// Makes a new connection write its secrets and events to the files.

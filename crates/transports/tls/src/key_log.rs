@@ -2,14 +2,14 @@
 
 use std::{
     fmt,
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Write},
-    os::unix::fs::OpenOptionsExt,
     path::Path,
     sync::Arc,
 };
 
 use parking_lot::Mutex;
+use regatta_transport::create_replacing;
 use rustls::KeyLog;
 
 /// File of secrets, as lines of `label client_random secret`, hexadecimal, as named by
@@ -37,17 +37,12 @@ impl KeyLog for KeyLogFile {
 }
 
 /// Makes a log of secrets in a new file, for `key_log` of a configuration of rustls. An older file
-/// of that name is overwritten; only its owner can read it.
+/// of that name is replaced; only its owner can read it.
 ///
 /// # Errors
 /// The error of a file that cannot be made.
 pub fn key_log(path: &Path) -> io::Result<Arc<dyn KeyLog>> {
-    let file = OpenOptions::new()
-        .create(true)
-        .write(true)
-        .truncate(true)
-        .mode(0o600)
-        .open(path)?;
+    let file = create_replacing(path, 0o600)?;
     Ok(Arc::new(KeyLogFile(Mutex::new(file))))
 }
 

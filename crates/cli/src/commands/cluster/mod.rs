@@ -22,7 +22,12 @@ use std::{
 use regatta_results::replace;
 use serde::{Deserialize, Serialize};
 
-pub use self::{shards::ShardedPlan, status::status, submit::submit, watch::Watch};
+pub use self::{
+    shards::{Queue, ShardedPlan, incomplete_results},
+    status::status,
+    submit::submit,
+    watch::Watch,
+};
 use crate::{
     exit::{OrFailure as _, Result},
     output,

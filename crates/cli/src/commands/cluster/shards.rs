@@ -13,7 +13,10 @@ use super::{
     slurm::{self, TaskState},
     starts::{self, Start},
 };
-use crate::{directory, exit::Result};
+use crate::{
+    directory,
+    exit::{Failure, Result},
+};
 
 /// State of a shard.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +50,16 @@ impl Shard {
         let rate: f64 = shards.iter().map(|shard| shard.rate).sum();
         (trials > 0 && rate > 0.0).then(|| (f64::from(trials) / rate).min(1e9))
     }
+}
+
+/// Returns the errors of results files that lack what a shard has committed, with what to type next.
+pub fn incomplete_results(shards: &[Shard]) -> impl Iterator<Item = String> {
+    let starts = shards.iter().flat_map(|shard| &shard.starts);
+    let errors = starts.filter_map(|start| start.check_results().err());
+    errors.map(|error| {
+        let (error, hint) = Failure::bad(error).message_and_hint();
+        format!("{error}; {hint}")
+    })
 }
 
 /// Answer of Slurm about the tasks of a plan.

@@ -6,7 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use regatta_results::{FILE_NAME, is_being_written};
+use regatta_results::{FILE_NAME, Reader, ResultsError, is_being_written};
 
 use crate::{
     listen::{PROGRESS_FILE_NAME, ShardProgress, unix_s},
@@ -64,6 +64,19 @@ impl Start {
                 Some(is_written) if self.is_of_this_machine() => is_written,
                 _ => progress.updated_unix_s + SILENT_S > unix_s(),
             }
+    }
+
+    /// Checks that its results have all that it has committed, if it has certainly ended.
+    ///
+    /// # Errors
+    /// As [`Reader::check_commits`].
+    pub fn check_results(&self) -> Result<(), ResultsError> {
+        let has_ended = (self.exit_status.is_some() || self.is_of_this_machine())
+            && is_being_written(&self.dir) == Some(false);
+        match has_ended {
+            true => Reader::check_commits(&self.dir),
+            false => Ok(()),
+        }
     }
 
     /// Whether it ran on this machine, by its name.

@@ -7,7 +7,7 @@ use regatta_results::{FILE_NAME, RunState};
 
 use super::{
     LOGS, MERGE_SCRIPT, MERGED,
-    shards::{Shard, ShardState, ShardedPlan},
+    shards::{Shard, ShardState, ShardedPlan, incomplete_results},
     shards_script,
     steps::Steps,
 };
@@ -39,8 +39,13 @@ pub fn status(args: &StatusArgs) -> Result<Code> {
     let steps = Steps::of(&plan, &shards, &queue);
     let notes: String = steps.notes.iter().map(|note| format!("{note}\n")).collect();
     output::out(&(text(&plan, &shards, args) + &notes))?;
+    let incomplete: Vec<String> = incomplete_results(&shards).collect();
+    for error in &incomplete {
+        output::err(&format!("warning: {error}"));
+    }
     let is_missing = |shard: &Shard| matches!(shard.state, ShardState::Missing(_));
-    Ok(match steps.is_stuck || shards.iter().any(is_missing) {
+    let has_all = incomplete.is_empty() && !shards.iter().any(is_missing);
+    Ok(match steps.is_stuck || !has_all {
         true => Code::Incomplete,
         false => Code::Measured,
     })

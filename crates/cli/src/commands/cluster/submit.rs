@@ -1,7 +1,7 @@
 //! `regatta submit`: a plan as an array of jobs.
 
 use std::{
-    fs,
+    fs, io,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -9,6 +9,7 @@ use std::{
 use regatta_bed::guest::{self, Image};
 use regatta_engine::{Done, Plan};
 use regatta_model::{BedKind, Clock, Shard, Study, shell::quoted, units::format_duration};
+use regatta_process::create_replacing;
 
 use super::{
     Jobs, LOGS, MERGE_SCRIPT, MERGED, PDF, SHARDS, SUBMISSION, Submission, script::Script,
@@ -234,7 +235,9 @@ fn prepare(dir: &Path, script: &Script<'_>, image: Option<&Image>) -> Result<()>
     }
     let copy = |from: &Path, name: &str| {
         let to = dir.join(name);
-        fs::copy(from, &to).cannot("write", &to)
+        let copied = fs::File::open(from)
+            .and_then(|mut program| io::copy(&mut program, &mut create_replacing(&to, 0o777)?));
+        copied.cannot("write", &to)
     };
     copy(own_executable(), "regatta")?;
     if let Some(image) = image {

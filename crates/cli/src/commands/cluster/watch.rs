@@ -38,6 +38,8 @@ pub struct Watch {
     builder: StateBuilder,
     has_begun: bool,
     read: BTreeMap<PathBuf, ReadFile>,
+    /// Errors of results files of shards that have ended, by directory.
+    incomplete: BTreeMap<PathBuf, String>,
 }
 
 /// Progress of reading one results file.
@@ -61,6 +63,7 @@ impl Watch {
             builder: StateBuilder::new(shown, Vec::new()),
             has_begun: false,
             read: BTreeMap::new(),
+            incomplete: BTreeMap::new(),
         };
         let load = move || load(&report_plan).map_err(|failure| failure.message_and_hint().0);
         (Box::new(move || watch.poll()), Box::new(load))
@@ -96,6 +99,8 @@ impl Watch {
         now.ends_unix_ns = ends_unix_ns(now.trials.saturating_sub(now.done), &shards);
         now.messages.extend(self.queue.warning.clone());
         now.messages.extend(missing(&shards));
+        now.messages
+            .extend(self.incomplete.values().take(MAX_REPORTED).cloned());
         let steps = Steps::of(&self.plan, &shards, &self.queue);
         now.messages.extend(steps.notes);
         if unread > 0 {
@@ -119,6 +124,12 @@ impl Watch {
         if ended_unix_s.is_some() && known.is_some_and(|read| read.ended_unix_s == ended_unix_s) {
             return Ok(());
         }
+        let incomplete = (!is_running).then(|| start.check_results().err());
+        match incomplete.flatten() {
+            Some(error) => self.incomplete.insert(start.dir.clone(), error.to_string()),
+            None => self.incomplete.remove(&start.dir),
+        };
+        // Records are checked when they are merged.
         let reader = Reader::unexamined(&start.dir)?;
         if !self.has_begun {
             self.builder.on_event(&Event::RunStarted {

@@ -4,7 +4,10 @@ use std::{fs, time::Duration};
 
 use regatta_control::TrialOrder;
 use regatta_model::{Bytes, Handshake, OptionValue, WorkloadKind};
-use regatta_transport::testing::{Pair, run_pair};
+use regatta_transport::{
+    TransportError,
+    testing::{Pair, run_pair},
+};
 use regatta_transport_quic::quiche_driver::DRIVER as QUICHE;
 
 fn pair_of(size: u64, message: u64, change: impl Fn(&mut TrialOrder)) -> Pair {
@@ -150,4 +153,34 @@ fn files_are_written_only_to_the_ordered_directory() {
     let facts = without.sender.expect("a report").measurements.facts;
     assert!(facts["keylog.sender"].starts_with("not written"));
     assert!(facts["qlog.sender"].starts_with("not written"));
+}
+
+/// Requests a file of the sender, in whose place is a link to another file. Returns the error, and the content of that file.
+fn beside_a_link(requested: &str, name: &str) -> (Option<TransportError>, String) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [link, target] = [name, "target"].map(|name| directory.path().join(name));
+    fs::write(&target, "content").expect("written");
+    std::os::unix::fs::symlink(&target, &link).expect("a link");
+    let pair = run_pair(&QUICHE, 1000, 1000, |order| {
+        option(order, requested, OptionValue::Flag(true));
+        order.files = Some(directory.path().to_owned());
+    });
+    let content = fs::read_to_string(target).expect("a file");
+    (pair.err(), content)
+}
+
+#[test]
+fn a_link_in_the_place_of_a_key_log_is_not_followed() {
+    let (error, content) = beside_a_link("keylog", "sender.keylog");
+    let reasons = error.expect("it must fail").reasons().join(": ");
+    assert!(reasons.contains("it is a link"), "{reasons}");
+    assert_eq!(content, "content");
+}
+
+/// The connection goes on without the log.
+#[test]
+fn a_link_in_the_place_of_an_event_log_is_not_followed() {
+    let (error, content) = beside_a_link("qlog", "sender.sqlog");
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(content, "content");
 }

@@ -2,15 +2,20 @@
 
 use std::fs;
 
-use regatta_control::TrialOrder;
+use regatta_control::{Role, TrialOrder};
 use regatta_model::OptionValue;
-use regatta_transport::{Driver, TransportError, testing::run_pair};
+use regatta_transport::{
+    Driver, TransportError,
+    testing::{order_for, run_pair, trial_context},
+};
 
 use super::{option, pair};
 
 for_both! {
     secrets_and_events_are_written_to_the_ordered_directory,
     both_ends_know_the_same_secrets,
+    a_link_in_the_place_of_a_key_log_is_not_followed,
+    a_link_in_the_place_of_an_event_log_is_not_followed,
     missing_directory_for_files_is_warned_about,
 }
 
@@ -105,6 +110,35 @@ fn both_ends_know_the_same_secrets(driver: &dyn Driver) {
         lines
     };
     assert_eq!(sorted("sender"), sorted("receiver"));
+}
+
+/// Requests a file of the sender, in whose place is a link to another file. That stays as it was.
+fn assert_link_is_not_followed(driver: &dyn Driver, requested: &str, name: &str) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [link, target] = [name, "target"].map(|name| directory.path().join(name));
+    fs::write(&target, "content").expect("written");
+    std::os::unix::fs::symlink(&target, &link).expect("a link");
+    let mut order = order_for(Role::Sender, driver.descriptor().name, 1000, 1000);
+    option(&mut order, requested, OptionValue::Flag(true));
+    order.files = Some(directory.path().to_owned());
+    // Nobody listens there: the file is created before the handshake.
+    let receiver = "127.0.0.1:9".parse().expect("an address");
+    let session = driver.session(&order, trial_context().0);
+    let report = session.and_then(|session| session.run(Some(receiver)));
+    let error = report.expect_err("it must fail");
+    let reasons = error.reasons().join(": ");
+    assert!(reasons.contains("it is a link"), "{reasons}");
+    assert_eq!(fs::read_to_string(target).expect("a file"), "content");
+}
+
+fn a_link_in_the_place_of_a_key_log_is_not_followed(driver: &dyn Driver) {
+    assert_link_is_not_followed(driver, "keylog", "sender.keylog");
+}
+
+fn a_link_in_the_place_of_an_event_log_is_not_followed(driver: &dyn Driver) {
+    if logs_events(driver) {
+        assert_link_is_not_followed(driver, "qlog", "sender.sqlog");
+    }
 }
 
 fn missing_directory_for_files_is_warned_about(driver: &dyn Driver) {
