@@ -113,7 +113,7 @@ phrases! {
     leave_out_or_other_transport() = "leave it out, or choose another transport";
     size_instead() = "write a `size` instead";
     not_over_messages() = "messages without connections or streams cannot run this workload";
-    zero_copy_of_bulk(driver: &str) = "`{driver}` sends without a copy only the messages of `bulk` that repeat, not those of a file or of another kind of work";
+    zero_copy_of_bulk(driver: &str) = "`{driver}` sends without a copy only the messages of `bulk` of more than 4 KiB that repeat, not those of a file or of another kind of work";
     leave_zero_copy_out() = "leave `zero_copy` out";
     not_bulk_over_messages() = "over messages a bulk transfer has no `finish`, no `verify` and no pattern `file`: these are for streams";
     leave_keys_out() = "leave these keys out, or choose a transport of streams";

@@ -11,6 +11,7 @@ use crate::{
     endpoint::Endpoint,
     layer::Layer,
     mptcp,
+    plain::COPIED_BYTES,
     settings::{MultipathOptions, SocketOptions, TlsOptions, check_congestion_control},
     sockets::Sockets,
     tls::{EarlyStream, RecordStream, Tls},
@@ -120,9 +121,13 @@ impl Driver for KernelTcp {
         options: &OptionValues,
         workload: &WorkloadKind,
     ) -> Result<(), Unsupported> {
-        let repeats =
-            matches!(workload, WorkloadKind::Bulk { pattern, .. } if *pattern != Pattern::File);
-        if SocketOptions::zero_copy.read(options) && !repeats {
+        let is_worthwhile = match workload {
+            WorkloadKind::Bulk {
+                pattern, message, ..
+            } => *pattern != Pattern::File && message.0 > COPIED_BYTES as u64,
+            _ => false,
+        };
+        if SocketOptions::zero_copy.read(options) && !is_worthwhile {
             let lacks = reason::zero_copy_of_bulk(self.descriptor.name);
             return Err(Unsupported::new(lacks, reason::leave_zero_copy_out()));
         }

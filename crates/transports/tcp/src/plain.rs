@@ -20,7 +20,7 @@ use crate::{
 
 /// Longest message that is copied behind its header, in bytes: a system call with one buffer costs less than one with a list
 /// of them by more than the copy costs.
-const COPIED_BYTES: usize = 4096;
+pub(crate) const COPIED_BYTES: usize = 4096;
 
 /// Most bytes that a system call discards.
 const DISCARDED_BYTES: usize = 1 << 20;
@@ -62,21 +62,20 @@ pub struct PlainStream {
 
 impl ByteStream for PlainStream {
     async fn send_message(&mut self, header: &[u8], payload: &Bytes) -> Result<()> {
+        if header.len() + payload.len() <= COPIED_BYTES {
+            self.message.clear();
+            self.message.extend_from_slice(header);
+            self.message.extend_from_slice(payload);
+            return self.socket.send_bytes(&self.message, 0);
+        }
         if let Some(pages) = &mut self.pages {
             let failed = TransportError::io(reason::cannot_send());
-            if let Some(file) = pages.of(payload).map_err(failed)? {
-                return self.socket.send_file(header, file, payload.len());
+            if let Some(spliced) = pages.of(payload).map_err(failed)? {
+                return self.socket.send_pages(header, spliced);
             }
         }
-        if header.len() + payload.len() > COPIED_BYTES {
-            return self
-                .socket
-                .send_all(&mut [IoSlice::new(header), IoSlice::new(payload)]);
-        }
-        self.message.clear();
-        self.message.extend_from_slice(header);
-        self.message.extend_from_slice(payload);
-        self.socket.send_bytes(&self.message, 0)
+        self.socket
+            .send_all(&mut [IoSlice::new(header), IoSlice::new(payload)])
     }
 
     async fn flush(&mut self) -> Result<()> {

@@ -26,7 +26,7 @@ driver_options! {
             "send each message of the connecting end at once, without Nagle's algorithm (TCP_NODELAY)";
         dscp: Option<u16> = DSCP;
         zero_copy: bool = false,
-            "send the messages of a bulk transfer from pages of memory that the kernel takes without a copy (sendfile)";
+            "send the messages of a bulk transfer, of more than 4 KiB, from pages of memory that the kernel takes without a copy (splice)";
     }
 }
 

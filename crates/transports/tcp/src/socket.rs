@@ -1,17 +1,17 @@
 //! A connected TCP socket: its system calls, with absolute deadlines instead of time-outs.
 
 use std::{
-    fs::File,
     io::{self, IoSlice, Read as _},
     mem::MaybeUninit,
     net::Shutdown,
-    num::NonZeroUsize,
     time::Duration,
 };
 
 use regatta_model::reason;
 use regatta_transport::{Abort, MonotonicTime, Received, Result, TransportError, wait};
 use socket2::Socket;
+
+use crate::pages::Spliced;
 
 /// A socket whose blocking calls a stop can end.
 #[derive(Debug)]
@@ -59,19 +59,11 @@ impl Connected {
         Ok(())
     }
 
-    /// Sends `header`, and the first `length` bytes of a file from its pages.
-    pub(crate) fn send_file(&self, header: &[u8], file: &File, length: usize) -> Result<()> {
+    /// Sends `header`, and a payload from its pages.
+    pub(crate) fn send_pages(&self, header: &[u8], payload: &Spliced) -> Result<()> {
         self.send_bytes(header, libc::MSG_MORE)?;
-        let mut sent = 0;
-        while let Some(left) = NonZeroUsize::new(length - sent) {
-            match self.0.sendfile(file, sent, Some(left)) {
-                Ok(0) => break,
-                Ok(bytes) => sent += bytes,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(TransportError::io(reason::cannot_send())(error)),
-            }
-        }
-        Ok(())
+        let failed = TransportError::io(reason::cannot_send());
+        payload.send(&self.0).map_err(failed)
     }
 
     /// Sends some of the parts, in order; returns the number of bytes sent.

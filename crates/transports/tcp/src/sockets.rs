@@ -170,7 +170,7 @@ impl Sockets {
             (format!("{which}_tuning.{end}"), tuning.to_owned()),
         ]);
         if self.options.zero_copy {
-            let zero_copy = "sendfile of pages in memory";
+            let zero_copy = "splice of pages in memory";
             facts.insert(format!("zero_copy.{end}"), zero_copy.to_owned());
         }
         if let Some(has_ecn) = info::has_ecn(socket) {

@@ -82,7 +82,6 @@ fn timeouts_of_a_closed_connection_are_reported() {
 regatta_test_contract::test_cases! { messages_without_a_copy_are_those_that_were_to_be_sent:
     of_many_pages(131_072)
     with_a_part_of_a_page(10_001)
-    shorter_than_their_header(7)
 }
 
 fn messages_without_a_copy_are_those_that_were_to_be_sent(message: u64) {
