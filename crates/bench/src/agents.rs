@@ -17,7 +17,7 @@ use regatta_control::{
     FromAgent, PROTOCOL_VERSION, PathHints, Role, SideReport, TlsMaterial, ToAgent, TrialOrder,
 };
 use regatta_model::{
-    Bytes, OptionValue, Pattern, Probe, Transport, Workload, WorkloadKind, metric::id,
+    Bytes, OptionValue, Pattern, Probe, Transport, Verify, Workload, WorkloadKind, metric::id,
 };
 
 use crate::{error::BenchError, process::Running, rounds::Figures};
@@ -41,6 +41,8 @@ pub struct Race {
     pub bytes: u64,
     /// Size of a message.
     pub message: u64,
+    /// Check of what arrives.
+    pub verify: Verify,
     /// Connections at once that share the bytes.
     pub flows: u32,
     /// Properties of the path that the driver is told.
@@ -56,6 +58,7 @@ impl Race {
             options: crate::cubic(),
             bytes,
             message: crate::MESSAGE_BYTES,
+            verify: Verify::default(),
             flows: 1,
             path: PathHints {
                 round_trip_delay: Duration::ZERO,
@@ -181,6 +184,7 @@ pub fn run(
                     pattern: Pattern::Data,
                     options: regatta_model::BulkOptions {
                         flows: race.flows,
+                        verify: race.verify,
                         ..regatta_model::BulkOptions::default()
                     },
                 },

@@ -41,6 +41,15 @@ pub fn version() -> Result<String, BenchError> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
+/// Whether the installed `iperf3` has an option: one that is older has not all of them.
+pub fn knows(option: &str) -> bool {
+    let output = Command::new("iperf3").arg("--help").output();
+    output.is_ok_and(|output| {
+        let text = [output.stdout, output.stderr].concat();
+        String::from_utf8_lossy(&text).contains(option)
+    })
+}
+
 /// Returns a port that is free now.
 fn free_port() -> Result<u16, BenchError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
@@ -122,38 +131,25 @@ fn received(receiver: &Value, cpu_time: Duration) -> Result<Figures, BenchError>
     })
 }
 
-/// Moves bytes over one TCP connection with the congestion control `cc`.
+/// Moves bytes over one TCP connection with the congestion control `cc` and further options.
 ///
 /// # Errors
 /// [`BenchError::Process`] if it fails.
-pub fn tcp(bytes: u64, message: u64, cc: &str) -> Result<Figures, BenchError> {
+pub fn tcp(bytes: u64, message: u64, cc: &str, further: &[&str]) -> Result<Figures, BenchError> {
     let (bytes_text, message_text) = (bytes.to_string(), message.to_string());
-    run(&[
-        "--bytes",
-        &bytes_text,
-        "--length",
-        &message_text,
-        "--congestion",
-        cc,
-    ])
+    let amounts = ["--bytes", &bytes_text, "--length", &message_text];
+    run(&[&amounts[..], &["--congestion", cc], further].concat())
 }
 
-/// Sends datagrams without a limit of rate. The delivered bytes are those that the receiver
+/// Sends datagrams without a limit of rate, with further options. The delivered bytes are those that the receiver
 /// counted, as the summary of the sender in iperf3 3.12 shows the bytes sent.
 ///
 /// # Errors
 /// [`BenchError::Process`] if it fails.
-pub fn udp(seconds: u64, message: u64) -> Result<Figures, BenchError> {
+pub fn udp(seconds: u64, message: u64, further: &[&str]) -> Result<Figures, BenchError> {
     let (seconds_text, message_text) = (seconds.to_string(), message.to_string());
-    run(&[
-        "--udp",
-        "--bitrate",
-        "0",
-        "--length",
-        &message_text,
-        "--time",
-        &seconds_text,
-    ])
+    let amounts = ["--length", &message_text, "--time", &seconds_text];
+    run(&[&["--udp", "--bitrate", "0"], &amounts[..], further].concat())
 }
 
 #[cfg(test)]

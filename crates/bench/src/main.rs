@@ -27,7 +27,7 @@ use std::{
 };
 
 use clap::{Parser, Subcommand, ValueEnum};
-use regatta_model::{HostFacts, OptionValue};
+use regatta_model::{HostFacts, OptionValue, Verify};
 
 use crate::{
     agents::Race,
@@ -123,7 +123,13 @@ enum Role {
 
 /// Comparisons with small messages: the driver and the size. iperf3 writes one byte of TCP at a time,
 /// but its datagrams have at least 16 bytes, for their header.
-const SMALL: &[(&str, u64)] = &[("tcp", 1), ("tcp", 1024), ("udp", 16), ("udp", 1024)];
+const SMALL: &[(&str, u64)] = &[
+    ("tcp", 1),
+    ("tcp", 128),
+    ("tcp", 1024),
+    ("udp", 16),
+    ("udp", 1024),
+];
 
 /// Number of small messages, in a whole bench.
 const SMALL_MESSAGES: u64 = 4_000_000;
@@ -341,9 +347,26 @@ fn cubic() -> BTreeMap<String, OptionValue> {
 
 fn tcp(bench: &mut Bench<'_>) {
     let race = Race::new("tcp", bench.amounts.tcp_bytes, LOOPBACK_MTU_BYTES);
-    let iperf3 = || iperf3::tcp(race.bytes, race.message, CONGESTION_CONTROL);
+    let iperf3 =
+        |further: &[&str]| iperf3::tcp(race.bytes, race.message, CONGESTION_CONTROL, further);
     let gates = [Gate::AtLeast(REFERENCE_GATE), Gate::AtMost(1.0)];
-    bench.compare("tcp / iperf3", &race, iperf3, gates.map(Some));
+    bench.compare("tcp / iperf3", &race, || iperf3(&[]), gates.map(Some));
+    let mut zero_copy = race.clone();
+    let flag = OptionValue::Flag(true);
+    zero_copy.options.insert("zero_copy".to_owned(), flag);
+    let gates = [Some(Gate::AtLeast(1.0)), None];
+    bench.compare(
+        "tcp / iperf3 -Z",
+        &zero_copy,
+        || iperf3(&["--zerocopy"]),
+        gates,
+    );
+    if iperf3::knows("--skip-rx-copy") {
+        zero_copy.verify = Verify::None;
+        let both = ["--zerocopy", "--skip-rx-copy"];
+        let name = "tcp / iperf3 -Z --skip-rx-copy";
+        bench.compare(name, &zero_copy, || iperf3(&both), gates);
+    }
 }
 
 /// Runs both ends of the least program on a library, in processes of their own.
@@ -397,11 +420,19 @@ fn udp(bench: &mut Bench<'_>) {
         message: DATAGRAM_BYTES,
         ..Race::new("udp", bench.amounts.udp_bytes, LOOPBACK_MTU_BYTES)
     };
-    let pairs = bench.alternate(name, &race, || iperf3::udp(seconds, race.message));
+    let pairs = bench.alternate(name, &race, || iperf3::udp(seconds, race.message, &[]));
     let gate = Some(Gate::AtLeast(3.0));
     bench.rate(format!("{name}, delivered rate"), &pairs, gate);
     bench.cpu(name, &pairs, None);
     bench.report.lost(&pairs);
+    if iperf3::knows("--gsro") {
+        let name = "udp / iperf3 --gsro";
+        let gsro = || iperf3::udp(seconds, race.message, &["--gsro"]);
+        let pairs = bench.alternate(name, &race, gsro);
+        let gate = Some(Gate::AtLeast(1.0));
+        bench.rate(format!("{name}, delivered rate"), &pairs, gate);
+        bench.cpu(name, &pairs, None);
+    }
 }
 
 /// Compares with iperf3 messages of one byte (or iperf3's least) and of 1024: at least as fast as
@@ -419,8 +450,8 @@ fn small(bench: &mut Bench<'_>) {
         };
         let name = format!("{driver} / iperf3, {message} B");
         let pairs = bench.alternate(&name, &race, || match tcp {
-            true => iperf3::tcp(bytes, message, CONGESTION_CONTROL),
-            false => iperf3::udp(seconds, message),
+            true => iperf3::tcp(bytes, message, CONGESTION_CONTROL, &[]),
+            false => iperf3::udp(seconds, message, &[]),
         });
         let rate = if tcp { "goodput" } else { "delivered rate" };
         bench.rate(format!("{name}, {rate}"), &pairs, Some(Gate::AtLeast(1.0)));
