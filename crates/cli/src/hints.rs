@@ -10,7 +10,9 @@ use clap::{Command, CommandFactory as _, Parser as _, error::ErrorKind};
 use regatta_model::study::{WORKLOAD_KEYS, workload_kinds};
 
 use crate::{
-    args::{self, Args},
+    args::{self, Args, HostsCommand},
+    commands::{client, path},
+    exit::Failure,
     study,
 };
 
@@ -152,7 +154,7 @@ const OTHERS: [&str; 14] = [
 ];
 
 /// Values of which each option refuses some.
-const VALUES: [&str; 22] = [
+const VALUES: [&str; 28] = [
     "",
     "x",
     "0",
@@ -175,7 +177,30 @@ const VALUES: [&str; 22] = [
     "rtt=3",
     "delay=40d",
     "2min",
+    "1 kB",
+    "9-1",
+    "127.0.0.1",
+    "127.0.0.1:5#x",
+    "a b",
+    "/",
 ];
+
+/// Returns the refusal of a command by its own validation, without any effect.
+fn refusal(command: &args::Command) -> Option<Failure> {
+    match command {
+        args::Command::Run(run) => study::choose(run).err(),
+        args::Command::Submit(submit) => study::choose(&submit.run).err(),
+        args::Command::Path(args) => path::requested(args).err(),
+        args::Command::Client(args) => client::server_of(args)
+            .and_then(|(server, _)| client::requested(args, &server))
+            .err(),
+        args::Command::Hosts(hosts) => match &hosts.command {
+            HostsCommand::Add(add) => (add.hosts().err()).map(|it| Failure::input(it, "")),
+            _ => None,
+        },
+        _ => None,
+    }
+}
 
 /// Returns the text of the refusal of a command line, from its hint on. Nothing is executed.
 fn hint_of(line: &[String]) -> Option<String> {
@@ -183,8 +208,7 @@ fn hint_of(line: &[String]) -> Option<String> {
         .into_iter()
         .chain(line.iter().map(String::as_str));
     let refused = match Args::try_parse_from(all).map(|args| args.command) {
-        Ok(args::Command::Run(run)) => study::choose(&run).err(),
-        Ok(_) => panic!("another command"),
+        Ok(command) => refusal(&command),
         Err(error) => {
             let text = error.to_string();
             let values = text.lines().find(|it| it.contains("[possible values: "));
@@ -193,6 +217,12 @@ fn hint_of(line: &[String]) -> Option<String> {
                 .into_iter()
                 .find_map(|it| first.split_once(it));
             let hint = hint.map_or(first, |(_, hint)| hint);
+            if error.kind() == ErrorKind::MissingRequiredArgument {
+                let missing = text.lines().filter(|it| it.starts_with("  --"));
+                let missing = missing.filter_map(|it| it.trim().split([' ', '=', '[']).next());
+                let missing: Vec<String> = missing.map(|it| format!("`{it} x`")).collect();
+                return Some(format!("add {}", missing.join(" and ")));
+            }
             return Some(format!("{hint}{}", values.unwrap_or_default()));
         }
     };
@@ -201,7 +231,7 @@ fn hint_of(line: &[String]) -> Option<String> {
 
 /// Returns what a hint about the value of an option tells to type: options with their values.
 fn told(option: &str, hint: &str) -> Vec<Vec<String>> {
-    let value = |value: &str| vec![format!("--{option}={value}")];
+    let value = |value: &str| vec![format!("--{option}={}", value.trim_matches('"'))];
     // What is added to a table, or is the value of one of its keys, stands alone in no option.
     let is_of_table = [
         "forward",
@@ -217,9 +247,13 @@ fn told(option: &str, hint: &str) -> Vec<Vec<String>> {
         let begins_with_digit =
             !option.is_empty() && !is_of_table && quoted.starts_with(|c: char| c.is_ascii_digit());
         let is_inside = is_of_table && quoted.contains('=') && !hint.starts_with("add ");
-        if quoted.starts_with("--") && quoted.contains(' ') {
+        if quoted.starts_with('-') && quoted.contains(' ') {
             all.extend(shlex::split(quoted));
-        } else if begins_with_digit || is_inside || hint.starts_with("one of `") {
+        } else if begins_with_digit
+            || is_inside
+            || hint.starts_with("one of `")
+            || hint.starts_with("its conditions are: ")
+        {
             all.push(value(quoted));
         }
     }
@@ -279,16 +313,89 @@ fn follow(option: &str, line: &[String], typed: &mut Vec<Vec<String>>) -> Result
     follow(option, line, typed)
 }
 
+/// Returns the words of a command line beside an option: none that sets the same.
+fn beside(words: &[String], option: &str) -> Vec<String> {
+    let other = match option {
+        "delay" | "steps" => "rtt",
+        "rtt-jitter" => "jitter",
+        _ => option,
+    };
+    let first = option.split('-').next().unwrap_or_default();
+    let is_kept = |word: &&String| {
+        let set = word.strip_prefix("--").and_then(|it| it.split_once('='));
+        set.is_none_or(|(set, _)| ![option, other, first].contains(&set))
+    };
+    words.iter().filter(is_kept).cloned().collect()
+}
+
+/// Command lines on which hints were followed.
+#[derive(Default)]
+struct Followed {
+    typed: usize,
+    refused: Vec<String>,
+}
+
+impl Followed {
+    /// Gives an option wrong values beside the words of a command line, also those next to the bounds that hints name, and
+    /// types what the hints tell.
+    fn option(&mut self, words: &[String], option: &str) {
+        let words = beside(words, option);
+        let mut values: Vec<String> = VALUES.map(str::to_owned).into();
+        let (mut at, mut before) = (0, BTreeSet::new());
+        while let Some(value) = values.get(at) {
+            at += 1;
+            let line = [&words[..], &[format!("--{option}={value}")]].concat();
+            let Some(hint) = hint_of(&line) else {
+                continue;
+            };
+            for told in told(option, &hint) {
+                let bound = told[0].split_once('=').and_then(|(_, it)| it.parse().ok());
+                if let Some(bound) = bound.filter(|_| at <= VALUES.len()) {
+                    let bound: i128 = bound;
+                    for next in [bound - 1, bound + 1].map(|it| it.to_string()) {
+                        if !values.contains(&next) {
+                            values.push(next);
+                        }
+                    }
+                }
+                self.typed += 1;
+                let shown = told.join(" ");
+                let is_instead = shown.starts_with(&format!("--{option}="));
+                if is_instead && !before.insert(shown.clone()) {
+                    continue;
+                }
+                if let Err(again) = follow(option, &line, &mut vec![told]) {
+                    let line = line.join(" ");
+                    let refused = format!("{line}\n    {hint}\n    {shown}: {again}");
+                    self.refused.push(refused);
+                }
+            }
+        }
+    }
+
+    fn assert_accepted(&self, least: usize) {
+        let Self { typed, refused } = self;
+        assert!(*typed > least, "{typed}");
+        let count = refused.len();
+        assert!(count == 0, "{count} of {typed}:\n{}", refused.join("\n"));
+    }
+}
+
+/// Returns the long names of the options of a command that have values.
+fn options_of(command: &Command) -> impl Iterator<Item = &str> {
+    let options = command.get_arguments();
+    let options = options.filter(|it| it.get_action().takes_values());
+    options.filter_map(|it| it.get_long())
+}
+
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_owned).collect()
+}
+
 #[test]
 fn what_hints_tell_to_type_is_accepted() {
     let program = Args::command();
     let run = program.find_subcommand("run").expect("a command");
-    let takes_value = |it: &&clap::Arg| it.get_action().takes_values();
-    let options = run
-        .get_arguments()
-        .filter(takes_value)
-        .filter_map(|it| it.get_long());
-    let options: Vec<&str> = options.filter(|it| !OTHERS.contains(it)).collect();
     let kinds = [
         "bulk",
         "stop-and-wait",
@@ -296,19 +403,8 @@ fn what_hints_tell_to_type_is_accepted() {
         "short-connections",
         "multi-stream",
     ];
-    let (mut typed, mut refused) = (0, Vec::new());
+    let mut followed = Followed::default();
     for kind in kinds {
-        let base = [
-            "--transport=tcp",
-            "--rtt=80ms",
-            "--rate=10Mbit/s",
-            "--jitter=1ms",
-        ];
-        let base = base
-            .map(str::to_owned)
-            .into_iter()
-            .chain([format!("--workload={kind}")]);
-        let base = ["run".to_owned()].into_iter().chain(base);
         let of_kind = |option: &&str| match WORKLOAD_KEYS
             .iter()
             .find(|key| key.name.replace('_', "-") == **option)
@@ -317,47 +413,92 @@ fn what_hints_tell_to_type_is_accepted() {
             // Once is enough.
             None => kind == "bulk",
         };
-        let base: Vec<String> = base.collect();
-        for option in options.iter().filter(|option| of_kind(option)) {
-            let replaces = |word: &&String| {
-                let name = word
-                    .split(['-', '='])
-                    .find(|it| !it.is_empty())
-                    .unwrap_or_default();
-                let name_of = |key: &str| option.split('-').next() == Some(key);
-                let other = match *option {
-                    "delay" | "steps" => name == "rtt",
-                    "rtt-jitter" => name == "jitter",
-                    _ => false,
-                };
-                !(other || name_of(name))
+        let path = "run --transport=tcp --rtt=80ms --rate=10Mbit/s --jitter=1ms";
+        let words = words(&format!("{path} --workload={kind}"));
+        let options = options_of(run).filter(|option| !OTHERS.contains(option));
+        for option in options.filter(of_kind) {
+            followed.option(&words, option);
+        }
+    }
+    followed.assert_accepted(500);
+}
+
+/// Command lines of all commands but `run`, with their required arguments and with the options that others need.
+const LINES: &[&str] = &[
+    "plan x --detect=5%",
+    "path --rtt=80ms --rate=10Mbit/s --jitter=1ms",
+    "path --study=gadasin-2026-short",
+    "server",
+    // A token of zeros.
+    "client x:1#AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+    "wdt send x y --rate=80Mbit/s",
+    "wdt receive x",
+    "hosts add x y",
+    "hosts list",
+    "hosts check x",
+    "hosts script x",
+    "hosts remove x",
+    "monitor x --for=1s --out=x",
+    "merge x y",
+    "submit --slurm --transport=tcp",
+    "status x",
+    "resume x",
+    "attach x",
+    "report x --pdf --figures=x",
+    "compare x y",
+    "export x",
+    "bundle x",
+    "list",
+    "doctor",
+    "completions bash",
+    "man x",
+];
+
+/// Returns the commands below this one that have no commands below them, each with its name in front.
+fn leaves<'c>(command: &'c Command, name: &str) -> Vec<(String, &'c Command)> {
+    let inner = command.get_subcommands();
+    let inner = inner.filter(|it| it.get_name() != "help");
+    let inner: Vec<_> = inner
+        .flat_map(|it| leaves(it, format!("{name} {}", it.get_name()).trim_start()))
+        .collect();
+    match inner.is_empty() {
+        true => vec![(name.to_owned(), command)],
+        false => inner,
+    }
+}
+
+#[test]
+fn what_hints_of_other_commands_tell_to_type_is_accepted() {
+    let mut program = Args::command();
+    program.build();
+    let of_run: Vec<&str> = program
+        .find_subcommand("run")
+        .map(|run| options_of(run).collect())
+        .unwrap_or_default();
+    let mut followed = Followed::default();
+    for (name, command) in leaves(&program, "") {
+        let lines = LINES
+            .iter()
+            .filter(|line| format!("{line} ").starts_with(&format!("{name} ")));
+        let lines: Vec<_> = lines.collect();
+        assert!(name == "run" || !lines.is_empty(), "no line has `{name}`");
+        for line in lines {
+            let words = words(line);
+            assert_eq!(hint_of(&words), None, "{line}");
+            let has_study = line.contains("--study");
+            let is_other = |option: &&str| match &*name {
+                "path" if !has_study && *option == "condition" => false,
+                // Those of `run` are tried there.
+                "submit" => !of_run.contains(option),
+                "path" => !OTHERS.contains(option),
+                _ => true,
             };
-            let base: Vec<String> = base.iter().filter(replaces).cloned().collect();
-            for value in VALUES {
-                let line = [&base[..], &[format!("--{option}={value}")]].concat();
-                let Some(hint) = hint_of(&line) else {
-                    continue;
-                };
-                for words in told(option, &hint) {
-                    typed += 1;
-                    let shown = words.join(" ");
-                    if let Err(again) = follow(option, &line, &mut vec![words]) {
-                        refused.push(format!(
-                            "{}\n    {hint}\n    {shown}: {again}",
-                            line.join(" ")
-                        ));
-                    }
-                }
+            for option in options_of(command).filter(is_other) {
+                followed.option(&words, option);
             }
         }
     }
-    assert!(typed > 500, "{typed}");
-    assert!(
-        refused.is_empty(),
-        "{} of {typed}:\n{}",
-        refused.len(),
-        refused.join("\n")
-    );
+    followed.assert_accepted(300);
 }
 
 /// Values of which each option of a driver refuses one.

@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use regatta_model::{
     BitRate, Bytes, Ratio, UnitError, WorkloadKind,
     study::{KeyKind, PATH_KEYS, PathKey, ValueKey, WORKLOAD_KEYS},
-    units::QueueSize,
+    units::{QueueSize, parse_duration},
 };
 
 use super::{OneOf, assignment::table, duration, exact, integer, not_one_of, quantity, with_hint};
@@ -60,7 +60,11 @@ fn option(
         KeyKind::Enum(value_name, _) => (value_name, false),
         KeyKind::Table(value_name, ..) => (value_name, true),
     };
-    let parse = move |text: &str| value(kind, text);
+    let parse = move |text: &str| match key {
+        // A study may have the delay, so that no time is known to be allowed.
+        "jitter" | "rtt_jitter" => jitter(text),
+        _ => value(kind, text),
+    };
     let argument = argument.value_name(value_name).allow_hyphen_values(hyphens);
     // Of several sizes each is a workload, of several tunings each a condition.
     let argument = match key {
@@ -151,6 +155,15 @@ impl PathKeys {
 keys_as_options! {
     PathKeys: PATH_KEYS;
     WorkKeys: WORKLOAD_KEYS;
+}
+
+/// Reads a jitter, which is at most the delay.
+fn jitter(text: &str) -> Result<String, String> {
+    let time = parse_duration(text).map_err(|error| {
+        let hint = "write a number with `us`, `ms` or `s`, at most the delay";
+        with_hint(&UnitError::new(error.message, hint))
+    })?;
+    Ok(exact::time(time))
 }
 
 /// Returns a value as a study has it, exactly and in one way of writing.

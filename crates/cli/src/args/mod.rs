@@ -147,7 +147,7 @@ fn sampling_interval(text: &str) -> Result<Duration, String> {
     if (Duration::from_millis(10)..=Duration::from_secs(3600)).contains(&value) {
         Ok(value)
     } else {
-        Err("it must be from 10ms to 1h".to_owned())
+        Err("it must be from `10ms` to `1h`".to_owned())
     }
 }
 

@@ -28,13 +28,20 @@ pub fn in_options(message: &Message, table: &str) -> String {
 /// `--forward`, too.
 pub fn setting(key: &str, value: &str, table: &str) -> String {
     let setting = option(key, value, table);
-    let inside = table
-        .rsplit_once('.')
-        .map(|(_, name)| name.replace('_', "-"));
-    match inside.filter(|name| is_option(name)) {
+    match option_of(table).filter(|name| is_option(name)) {
         Some(name) => format!("--{name} {setting}"),
         None => setting,
     }
+}
+
+/// Tables within a condition, as the text of a condition without its study names them.
+const OF_CONDITION: [&str; 5] = ["forward", "reverse", "loss_bursts", "step", "steps"];
+
+/// Returns the option whose value a table inside another one is.
+fn option_of(table: &str) -> Option<String> {
+    let inside = table.rsplit_once('.').map(|(_, name)| name);
+    let inside = inside.or_else(|| OF_CONDITION.contains(&table).then_some(table));
+    inside.map(|name| name.replace('_', "-"))
 }
 
 fn option(key: &str, value: &str, table: &str) -> String {
@@ -50,7 +57,7 @@ fn option(key: &str, value: &str, table: &str) -> String {
 
 /// Whether a key of a table is set by an option of its own.
 fn is_an_option(key: &str, table: &str) -> bool {
-    let is_inside = table.contains('.') || table == "transport";
+    let is_inside = option_of(table).is_some() || table == "transport";
     !is_inside && is_option(&key.replace('_', "-"))
 }
 
@@ -80,6 +87,7 @@ mod tests {
                 "\"40d\"",
                 "--forward delay=40d",
             ),
+            ("forward", "delay", "\"40d\"", "--forward delay=40d"),
             ("workload.probe", "message", "\"1B\"", "--probe message=1B"),
             (
                 "condition.loss_bursts",

@@ -183,7 +183,7 @@ impl fmt::Debug for SecretUrl {
 fn rate(text: &str) -> Result<BitRate, String> {
     let rate: BitRate = quantity(text)?;
     match rate.0 {
-        0..8_000 => Err("it must be at least 8kbit/s".to_owned()),
+        0..8_000 => Err("it must be at least `8kbit/s`".to_owned()),
         _ => Ok(rate),
     }
 }
@@ -194,5 +194,5 @@ fn tag_interval(text: &str) -> Result<u32, String> {
     u32::try_from(size.0)
         .ok()
         .filter(|size| (1..=i32::MAX as u32).contains(size))
-        .ok_or_else(|| "it must be from 1 B to 2 GiB less one byte".to_owned())
+        .ok_or_else(|| "it must be a size from `1B` to `2147483647B`".to_owned())
 }

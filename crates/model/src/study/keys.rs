@@ -95,7 +95,7 @@ pub const PATH_KEYS: &[PathKey] = &[
         .help("Amplitude of the random delay, each way; it changes steadily in time, so that packets keep their order")
         .doc("amplitude of a random delay around the delay, each way; at most the delay | none")
         .in_name(10, "± {}")
-        .read(|s, d, key| Ok(set(s.duration(key, "2ms")?, &mut d.link.jitter)))
+        .read(|s, d, key| Ok(set(s.duration_up_to(key, d.link.delay)?, &mut d.link.jitter)))
         .stepped("10ms", Unit::Nanoseconds, |link, ns| link.jitter = time(ns))
         .fault(|link, _| too_long(link.jitter).or_else(|| faults! {
             link.jitter > link.delay =>

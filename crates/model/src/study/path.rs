@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     condition::{Condition, HOST_SETTINGS, HostTuning, HostValue, Link, Step},
-    units::{UnitError, format_duration},
+    units::{UnitError, format_duration, parse_duration},
 };
 
 /// Reads both directions of a path, over the given values: keys for both, then those of each.
@@ -27,7 +27,13 @@ fn read_directions(section: &mut Section<'_>, directions: &mut [Draft; 2]) -> Re
                 "this time is longer than 30 days", "write `30ms`";
         }
     }
-    let rtt_jitter = section.duration("rtt_jitter", "2ms")?;
+    let delay = (section.peek("delay")).and_then(|(text, _)| parse_duration(&text).ok());
+    let delays = directions.iter().map(|direction| direction.link.delay);
+    let delay = delay.or_else(|| delays.min()).unwrap_or_default();
+    let round_trip = rtt
+        .as_ref()
+        .map_or(delay.saturating_mul(2), |(rtt, _)| *rtt);
+    let rtt_jitter = section.duration_up_to("rtt_jitter", round_trip)?;
     // Both directions are read from the same keys, each over its earlier values.
     let mut again = section.clone();
     for (direction, section) in directions.iter_mut().zip([section, &mut again]) {

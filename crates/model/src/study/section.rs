@@ -172,12 +172,23 @@ impl<'a> Section<'a> {
         default: &str,
         parse: impl Fn(&str) -> Result<T, UnitError>,
     ) -> Result<Taken<T>> {
+        self.quantity_fitting(key, default, |_| true, parse)
+    }
+
+    /// Reads a quantity as [`Section::quantity`] does; hints have only values that `fits`.
+    fn quantity_fitting<T>(
+        &mut self,
+        key: &'static str,
+        default: &str,
+        fits: impl Fn(&T) -> bool,
+        parse: impl Fn(&str) -> Result<T, UnitError>,
+    ) -> Result<Taken<T>> {
         // The number that is written, with the unit of the example.
         let unit = default.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
         let has_unit = unit != default && !unit.is_empty();
         let number = (self.bare(key)).filter(|it| has_unit && it.parse::<u64>().is_ok());
         let written = number.map(|number| format!("{number}{unit}"));
-        let example = written.filter(|written| parse(written).is_ok());
+        let example = written.filter(|written| parse(written).is_ok_and(|it| fits(&it)));
         let example = format!("\"{}\"", example.as_deref().unwrap_or(default));
         let taken = self.value(key, ("a text with a unit", &example), quantity_of)?;
         let parsed = taken.map(|(text, span)| match parse(&text) {
@@ -218,6 +229,24 @@ impl<'a> Section<'a> {
                 return Err(UnitError::new("this time is longer than 30 days", hint));
             }
             Ok(time)
+        })
+    }
+
+    /// Reads a time span of at most 30 days; hints have one of at most `most`.
+    pub fn duration_up_to(&mut self, key: &'static str, most: Duration) -> Result<Taken<Duration>> {
+        let example = match most.as_micros() {
+            0 => "0ms".to_owned(),
+            micros @ 1..2000 => format!("{micros}us"),
+            _ => "2ms".to_owned(),
+        };
+        let fits = |time: &Duration| *time <= most;
+        self.quantity_fitting(key, &example, fits, |text| {
+            let hint = || format!("write a time of at most the delay, such as `{example}`");
+            match parse_duration(text) {
+                Ok(time) if time <= Condition::LONGEST_TIME => Ok(time),
+                Ok(_) => Err(UnitError::new("this time is longer than 30 days", hint())),
+                Err(error) => Err(UnitError::new(error.message, hint())),
+            }
         })
     }
 
@@ -488,6 +517,13 @@ impl<'a> Section<'a> {
     /// Returns the span of the value of a key that is not read yet.
     pub fn span_of(&self, key: &str) -> Option<Range<usize>> {
         self.table.get(key).map(Spanned::span)
+    }
+
+    /// Returns the tables of a list that is not read yet.
+    pub fn peek_tables(&self, key: &str) -> impl Iterator<Item = &DeTable<'a>> {
+        let list = self.table.get(key).and_then(|it| it.get_ref().as_array());
+        let items = list.into_iter().flatten();
+        items.filter_map(|it| it.get_ref().as_table())
     }
 
     /// Returns the names of the keys that were not read.

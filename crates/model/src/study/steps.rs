@@ -41,6 +41,16 @@ impl Staircase {
     }
 }
 
+/// Returns twice a whole number with a unit; a text that begins with none as it is.
+pub(super) fn doubled(quantity: &str) -> String {
+    let unit_at = quantity.find(|c: char| !c.is_ascii_digit());
+    let (number, unit) = quantity.split_at(unit_at.unwrap_or(quantity.len()));
+    let doubled = number
+        .parse()
+        .map(|number: u64| format!("{}{unit}", 2 * number));
+    doubled.unwrap_or_else(|_| quantity.to_owned())
+}
+
 pub(super) fn read_staircase(mut section: Section<'_>) -> Result<Staircase> {
     let span = section.span();
     let quantities = PATH_KEYS.iter();
@@ -49,14 +59,7 @@ pub(super) fn read_staircase(mut section: Section<'_>) -> Result<Staircase> {
     let ((key, Quantity { example, unit, set }), _) =
         section.required("key", "\"rtt\"", quantity)?;
     // The hint about the last value must not be that about the first one.
-    let unit_at = example
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or_default();
-    let (number, suffix) = example.split_at(unit_at);
-    let double = number
-        .parse()
-        .map(|number: u64| format!("{}{suffix}", 2 * number));
-    let double = double.unwrap_or_else(|_| example.to_owned());
+    let double = doubled(example);
     let mut value = |name, example: &str| -> Result<(f64, Range<usize>)> {
         let taken = section.quantity(name, example, |text| unit.read(text))?;
         section.required(name, &format!("\"{example}\""), taken)

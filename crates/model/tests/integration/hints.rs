@@ -40,6 +40,28 @@ fn a_key_at_the_head_of_a_study_is_one_of_its_section() {
 }
 
 #[test]
+fn a_jitter_in_a_hint_is_at_most_the_delay() {
+    for (line, wrong, expected) in [
+        ("delay = \"40ms\"", "jitter = \"5\"", "`2ms`"),
+        ("delay = \"40ms\"", "jitter = 5", "`jitter = \"5ms\"`"),
+        ("delay = \"4ms\"", "jitter = 5", "`jitter = \"2ms\"`"),
+        ("delay = \"500us\"", "jitter = \"5\"", "`500us`"),
+        ("rtt = \"1ms\"", "jitter = \"x\"", "`500us`"),
+        ("rtt = \"1ms\"", "rtt_jitter = \"x\"", "`1000us`"),
+        ("delay = \"100us\"", "rtt_jitter = \"x\"", "`200us`"),
+        ("", "jitter = \"x\"", "`0ms`"),
+    ] {
+        let text = format!(
+            "name = \"hints\"\n[[transport]]\ndriver = \"tcp\"\n[[condition]]\nname = \"path\"\n\
+             {line}\n{wrong}\n[[workload]]\nkind = \"bulk\"\nsize = \"1MB\"\n"
+        );
+        let error = Study::parse(&text, "study.toml").expect_err("a mistake");
+        let hint = error.hint.to_string();
+        assert!(hint.ends_with(expected), "{line} {wrong}: {hint}");
+    }
+}
+
+#[test]
 fn a_name_of_another_kind_is_shown_as_one_that_is_known() {
     let of_path = |line: &str| {
         let text = study(Place::Condition, line);
@@ -327,6 +349,31 @@ const TABLES: &[(&str, &str, &str)] = &[
         "",
     ),
     ("[host]", "tcp_rmem = \"4MiB\"", ""),
+    (
+        "[[sweep]]",
+        "key = \"condition.duplicate\"\nof = [\"path\"]\nvalues = [\"0%\", \"1%\"]\nzip = \"a\"",
+        "",
+    ),
+    (
+        "[[sweep]]",
+        "key = \"condition.duplicate\"\nof = [\"lan\"]\nfrom = \"0.1%\"\nto = \"10%\"\npoints = 3\nscale = \"log\"",
+        "",
+    ),
+    (
+        "[[sweep]]",
+        "key = \"condition.jitter\"\nof = [\"path\"]\nvalues = [\"0ms\", \"5ms\"]",
+        "",
+    ),
+    (
+        "[[sweep]]",
+        "key = \"workload.message\"\nof = [\"load\"]\nfrom = \"1kB\"\nto = \"2kB\"\npoints = 2",
+        "",
+    ),
+    (
+        "[[sweep]]",
+        "key = \"transport.cc\"\nof = [\"alpha\"]\nvalues = [\"cubic\", \"bbr\"]",
+        "",
+    ),
     ("[[transport]]", "driver = \"tcp\"\nlabel = \"gamma\"", ""),
     (
         "[[condition]]\nname = \"changing\"\nrtt = \"80ms\"\nrate = \"10Mbit/s\"\n[[condition.step]]",
@@ -474,9 +521,11 @@ fn proposals(wrong: &str, at_line: bool, message: &str, hint: &str) -> Vec<(Stri
     };
     let near = hint.split_once("did you mean `");
     if let Some(near) = near.and_then(|(_, it)| it.split('`').next()) {
-        return vec![match is_unknown {
-            true => (format!("{near} = {value}"), true),
-            false => (named(near), false),
+        return vec![match (is_unknown, value.rsplit_once('.')) {
+            // The key is that of a sweep.
+            (true, Some((part, _))) if key == "key" => (format!("key = {part}.{near}\""), false),
+            (true, _) => (format!("{near} = {value}"), true),
+            (false, _) => (named(near), false),
         }];
     }
     let mut all = settings(if is_unknown || !at_line { "" } else { key }, hint);
@@ -497,6 +546,16 @@ fn proposals(wrong: &str, at_line: bool, message: &str, hint: &str) -> Vec<(Stri
     }
     // A list of one name asks for a second one, a text in a list is not the value of the key.
     let is_inside = is_single || value.contains('{');
+    if key == "values" && value.starts_with('[') {
+        // A hint about one of several values.
+        for line in &mut all {
+            let single = line.strip_prefix("values = \"");
+            *line = match single.and_then(|it| it.strip_suffix('"')) {
+                Some(single) => named(single),
+                None => line.clone(),
+            };
+        }
+    }
     all.retain(|line| !line.contains('…') && (!is_inside || line.contains(['[', '{'])));
     all.into_iter().map(|line| (line, is_unknown)).collect()
 }

@@ -75,17 +75,17 @@ impl FromStr for Limit {
         let (name, least) = text.split_once(':').ok_or_else(|| {
             format!("{}a limit and a percentage are asked for, such as `slower:5%` or `delay-worse:10%`, or `failed` alone", meant(text))
         })?;
-        let least: Ratio = least
-            .parse()
-            .map_err(|error: UnitError| format!("{error}; {}", error.hint))?;
-        let limit = |metrics: Vec<&'static str>, direction| Self {
-            name: text.to_owned(),
-            metrics,
-            direction,
-            least,
+        let limit = |metrics: Vec<&'static str>, direction| {
+            let wrong = |error: UnitError| format!("{error}; write a limit such as `{name}:5%`");
+            Ok(Self {
+                name: text.to_owned(),
+                metrics,
+                direction,
+                least: least.parse::<Ratio>().map_err(wrong)?,
+            })
         };
         if let Some((_, direction)) = OF_RANKING.iter().find(|(known, _)| *known == name) {
-            return Ok(limit(Vec::new(), *direction));
+            return limit(Vec::new(), *direction);
         }
         let (metric, direction) = match name.rsplit_once('-') {
             Some((metric, direction)) => match Direction::from_name(direction) {
@@ -114,7 +114,7 @@ impl FromStr for Limit {
                 "neither direction of `{metric}` is better: write `{metric}-higher` or `{metric}-lower`"
             ));
         }
-        Ok(limit(metrics, direction))
+        limit(metrics, direction)
     }
 }
 
@@ -187,7 +187,8 @@ mod tests {
             ("fialed", "did you mean `failed`?"),
             ("xyz:5%", "the metrics are `goodput`, `delay`"),
             ("slower", "a limit and a percentage are asked for"),
-            ("slower:fast", "`fast`"),
+            ("slower:fast", "write a limit such as `slower:5%`"),
+            ("xyz:fast", "the metrics are `goodput`, `delay`"),
             ("packets_sent:5%", "write `packets_sent-higher`"),
         ] {
             let error = read(text).expect_err(text);

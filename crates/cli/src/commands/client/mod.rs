@@ -23,7 +23,9 @@ use regatta_engine::{
     Done, Ending, Event, Listener, ListenerError, Plan, ProgressListener, Run, RunOptions,
     TrialProgress, unix_ns,
 };
-use regatta_model::{Bytes, Direction, Outcome, Study, TrialRecord, shell::quoted};
+use regatta_model::{
+    Bytes, Direction, Outcome, Study, TrialRecord, shell::quoted, study::StudyFile,
+};
 use regatta_process::TemporaryDirectory;
 use serde::Serialize;
 
@@ -58,22 +60,16 @@ const TRIAL_OVERHEAD: Duration = Duration::from_secs(2);
 /// Mistakes in the options, a server that cannot be reached, a run that breaks.
 pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code> {
     let (address, token) = server_of(args)?;
-    // As of iperf3, no time is no lines.
-    let interval = Some(args.interval).filter(|interval| !interval.is_zero());
-    refuse! {
-        interval.is_some_and(|interval| interval < MIN_INTERVAL) => "lines cannot come more often than every 0.1 s";
-            "give a longer time, as in `-i 0.1`, or none: `-i 0`";
-    }
+    let (file, text) = requested(args, &address)?;
     if let Some(processor) = args.affinity {
         pin(processor)?;
     }
-    let family = family(args, &address.host);
-    let (file, text) = study::study(args, &address.host, family)?;
     let plan = Plan::new(&file.study).bad()?;
     let held = Held::new()?;
     let of_saved = |failure: Failure| failure.with_options(hints::of_saved);
     let results = Results::new(args).map_err(of_saved)?;
     let output = LineOutput::open(args.logfile.as_deref(), args.title.clone())?;
+    let interval = interval(args);
     let options = RunOptions {
         run_id: run::new_id(),
         study_text: text,
@@ -102,6 +98,23 @@ pub fn client(args: &ClientArgs, colour: Colour) -> Result<Code> {
         results.show(args, colour)?;
     }
     result
+}
+
+/// Returns the study that the arguments ask for, and its text.
+///
+/// # Errors
+/// Mistakes in the options.
+pub fn requested(args: &ClientArgs, address: &ServerAddress) -> Result<(StudyFile, String)> {
+    refuse! {
+        interval(args).is_some_and(|interval| interval < MIN_INTERVAL) => "lines cannot come more often than every 0.1 s";
+            "give a longer time, as in `-i 0.1`, or none: `-i 0`";
+    }
+    study::study(args, &address.host, family(args, &address.host))
+}
+
+/// Returns the time between lines; as of iperf3, no time is no lines.
+fn interval(args: &ClientArgs) -> Option<Duration> {
+    Some(args.interval).filter(|interval| !interval.is_zero())
 }
 
 /// Connects to the server and measures.
@@ -144,7 +157,10 @@ fn measure(
 }
 
 /// Returns the server and its token.
-fn server_of(args: &ClientArgs) -> Result<(ServerAddress, Token)> {
+///
+/// # Errors
+/// No server or token, or one that cannot be read.
+pub fn server_of(args: &ClientArgs) -> Result<(ServerAddress, Token)> {
     let hint = "copy the line that `regatta server` prints: regatta client 'host:5201#…'";
     let named = args.client.as_ref().or(args.server.as_ref());
     let named = named.ok_or_else(|| Failure::input("no server is named", hint))?;

@@ -48,10 +48,15 @@ const SAMPLES: Duration = Duration::from_millis(100);
 /// # Errors
 /// Mistakes in the options.
 pub fn study(args: &ClientArgs, server: &str, address: IpAddr) -> Result<(StudyFile, String)> {
+    // The longer of the two is the one to shorten.
+    let shorter = match args.omit.unwrap_or_default() > args.time.unwrap_or(TIME) {
+        true => "`-O`, as in `-O 1`",
+        false => "`-t`, as in `-t 10`",
+    };
     refuse! {
         duration(args) >= Condition::LONGEST_TIME.saturating_sub(ARRIVING) =>
             "this sends for {}, and 30 days are the longest of a trial", format_duration(duration(args));
-            "write shorter times with `-t` and `-O`, as in `-t 10`";
+            "write a shorter time with {shorter}";
     }
     let transports = transports(args)?;
     registry::check_all(&transports)?;

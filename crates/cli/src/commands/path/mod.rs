@@ -183,7 +183,10 @@ fn addresses(bed: &Bed) -> Vec<(String, String)> {
 }
 
 /// Returns the condition that the arguments ask for, and the settings of its emulation.
-fn requested(args: &PathCommandArgs) -> Result<(Condition, PathSetup)> {
+///
+/// # Errors
+/// Mistakes in the options or the study.
+pub fn requested(args: &PathCommandArgs) -> Result<(Condition, PathSetup)> {
     let file = match &args.study {
         Some(name) => study::read(name)?.file,
         None => unnamed_study(args)?,

@@ -7,7 +7,7 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Part, Sweeps, SweptEntry, read::Written};
+use super::{Part, Sweeps, SweptEntry, example::name_keys, read::Written};
 use crate::{
     named::Named as _,
     study::{error::Result, section::Section},
@@ -173,12 +173,8 @@ impl<'w> Expansion<'w> {
 
 /// Returns the name of a table in the file, and its span.
 fn base_name(part: Part, section: &Section<'_>) -> (String, Range<usize>) {
-    let keys: &[&str] = match part {
-        Part::Transport => &["label", "driver"],
-        Part::Condition => &["name"],
-        Part::Workload => &["name", "kind"],
-    };
-    keys.iter()
+    name_keys(part)
+        .iter()
         .find_map(|key| section.peek(key))
         .unwrap_or_else(|| ("bulk".to_owned(), section.span()))
 }

@@ -1,5 +1,6 @@
 //! Sweeps: entries of a study that are made for each of several values of a key.
 
+mod example;
 mod expand;
 mod range;
 mod read;

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, ops::Range};
 
 use super::{
-    Part, Spacing, Sweep, SweptValue,
+    Part, Spacing, Sweep, SweptValue, example,
     range::{self, measure_all, shown, texts},
 };
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     named::Named as _,
     study::{
         error::Result,
+        message::{message, setting},
         section::{Scalar, Section, refuse},
     },
 };
@@ -34,9 +35,12 @@ pub(in crate::study) struct Written {
 /// Reads all sweeps of a study, and checks that those which are zipped fit.
 pub(in crate::study) fn read_sweeps(root: &mut Section<'_>) -> Result<Vec<Written>> {
     let mut sweeps: Vec<Written> = Vec::new();
+    let free_key = example::free_key(root);
+    let entry_lists = |part| example::entry_list(root, part);
+    let lists = [Part::Transport, Part::Condition, Part::Workload].map(|it| (it, entry_lists(it)));
     for section in root.sections("sweep", "sweep")? {
         let section_span = section.span();
-        let new = read(section)?;
+        let new = read(section, &free_key, &lists)?;
         for before in &sweeps {
             fit(root, before, &new, &section_span)?;
         }
@@ -76,18 +80,24 @@ fn fit(
     Ok(())
 }
 
-fn read(mut section: Section<'_>) -> Result<Written> {
-    let (key, span) = section.required_text("key", "\"condition.loss\"")?;
-    let (part, inner) = split_key(&section, &key, &span)?;
+/// Reads a sweep. For hints: `free_key` is a key that can be swept, and `lists` have an entry of each part.
+fn read(mut section: Section<'_>, free_key: &str, lists: &[(Part, String)]) -> Result<Written> {
+    let key = section.text_such_as("key", free_key.trim_matches('"'))?;
+    let (key, span) = section.required("key", free_key, key)?;
+    let (part, inner) = split_key(&section, &key, &span, free_key)?;
+    let [first, second] = example::values(part, &inner);
+    let list = format!("[{first}, {second}]");
     section.not_both("values", "from")?;
-    let of = section.scalars("of", "[\"baseline\"]")?.unwrap_or_default();
+    let entry = lists.iter().find(|(of, _)| *of == part);
+    let entry = entry.map_or("[]", |(_, entry)| entry);
+    let of = section.scalars("of", entry)?.unwrap_or_default();
     let zip = section.text("zip")?.map(|(name, _)| name);
-    let values = section.scalars("values", "[\"0%\", \"1%\"]")?;
+    let values = section.scalars("values", &list)?;
     let is_range = values.is_none();
     let scale = section.choice::<Spacing>("scale")?;
     let values = match values {
         Some(values) => values,
-        None => read_range(&mut section, scale.unwrap_or_default())?,
+        None => read_range(&mut section, scale.unwrap_or_default(), [&first, &second])?,
     };
     section.end()?;
     let mut seen = BTreeSet::new();
@@ -102,7 +112,7 @@ fn read(mut section: Section<'_>) -> Result<Written> {
     refuse! { section;
         values.is_empty() || values.len() as u64 > MAX_VALUES => span,
             "a sweep has from 1 to {MAX_VALUES} values",
-            "write `values = [\"0%\", \"1%\"]`, or `from`, `to` and `points`";
+            ["write ", setting("values", &list), ", or `from`, `to` and `points`"];
     }
     let measured = measure_all(values.iter().map(|value| value.shown.as_str()));
     let scale = scale.unwrap_or_else(|| match &measured {
@@ -152,21 +162,29 @@ fn natural_scale(values: &[f64]) -> Spacing {
 }
 
 /// Splits `condition.loss` into the part and the key within it.
-fn split_key(section: &Section<'_>, key: &str, span: &Range<usize>) -> Result<(Part, String)> {
-    const EXAMPLES: &str = "write for example `condition.loss`, `transport.cc` or `workload.size`";
+fn split_key(
+    section: &Section<'_>,
+    key: &str,
+    span: &Range<usize>,
+    free_key: &str,
+) -> Result<(Part, String)> {
+    let example = || {
+        let others = ", or another key such as `transport.cc` or `workload.size`";
+        message!(["write ", setting("key", free_key), others])
+    };
     let (part, inner) = key.split_once('.').unwrap_or((key, ""));
     let (message, hint) = match Part::from_name(part) {
         None => (
             format!("`{key}` is no key of a condition, a transport or a workload"),
-            EXAMPLES,
+            example(),
         ),
         Some(part) if inner.split('.').any(str::is_empty) => (
             format!("`{key}` names no key of the {}", part.as_str()),
-            EXAMPLES,
+            example(),
         ),
         Some(_) if matches!(inner, "name" | "label") => (
             format!("`{key}` cannot be swept: the names of a sweep are made from its values"),
-            "sweep another key; each value gets a name of its own",
+            "sweep another key; each value gets a name of its own".into(),
         ),
         Some(part) => return Ok((part, inner.to_owned())),
     };
@@ -174,25 +192,37 @@ fn split_key(section: &Section<'_>, key: &str, span: &Range<usize>) -> Result<(P
 }
 
 /// Reads `from`, `to` and `points`.
-fn read_range(section: &mut Section<'_>, scale: Spacing) -> Result<Vec<Scalar>> {
-    let mut end = |key| section.scalar(key, "\"0.1%\"");
-    let (from, to) = (end("from")?, end("to")?);
+fn read_range(
+    section: &mut Section<'_>,
+    scale: Spacing,
+    [first, second]: [&str; 2],
+) -> Result<Vec<Scalar>> {
+    let from = section.scalar("from", first)?;
+    let to = section.scalar("to", second)?;
     let points = section.number("points", 2, MAX_VALUES)?;
     if from.is_none() && to.is_none() && points.is_none() {
-        return section.required("values", "[\"0%\", \"1%\", \"5%\"]", None);
+        return section.required("values", &format!("[{first}, {second}]"), None);
     }
-    let from = section.required("from", "\"0.1%\"", from)?;
-    let to = section.required("to", "\"10%\"", to)?;
+    let from = section.required("from", first, from)?;
+    let to = section.required("to", second, to)?;
     let points = section.required("points", "7", points)? as usize;
     let ends = [from.shown.as_str(), to.shown.as_str()];
     let Some((written, values)) = measure_all(ends.into_iter()) else {
+        let of_key = first.trim_matches('"');
+        let (wrong, right) = match measure_all([of_key, ends[0]].into_iter()) {
+            Some(_) => ("to", second),
+            None => ("from", first),
+        };
         return Err(section.error(
-            to.span,
+            to.span.clone(),
             format!(
                 "`{}` and `{}` are no quantities of one unit",
                 ends[0], ends[1]
             ),
-            "write both with the same kind of unit, such as `from = \"0.1%\"` and `to = \"10%\"`",
+            message!([
+                "write both with the same kind of unit, such as ",
+                setting(wrong, right),
+            ]),
         ));
     };
     refuse! { section;
