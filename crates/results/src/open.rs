@@ -9,7 +9,7 @@ use nix::{
     fcntl::{AT_FDCWD, AtFlags},
     unistd::{AccessFlags, faccessat},
 };
-use regatta_model::reason;
+use regatta_model::{METRICS, reason};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::{
@@ -18,7 +18,7 @@ use crate::{
     checksum,
     error::parent,
     explain::{explain, explain_io},
-    run_file::RunFile,
+    run_file::{RowError, RunFile},
     schema,
 };
 
@@ -158,10 +158,46 @@ pub(crate) fn examine(file: &RunFile) -> Result<(), ResultsError> {
     if number("SELECT count(*) FROM pragma_foreign_key_check('host_fact')")? > 0 {
         return Err(file.damaged("it has facts about a host that is none of its hosts"));
     }
+    check_definitions(file)?;
     match number("SELECT count(*) FROM run")? {
         1 => Ok(()),
         _ => Err(file.damaged("it holds no run")),
     }
+}
+
+/// Refuses a file whose metrics have lost their definition, or have another unit: nothing sums these rows. A file of another
+/// Regatta can define metrics that this one does not know, and describe them in other words.
+fn check_definitions(file: &RunFile) -> Result<(), ResultsError> {
+    let mut all_known = true;
+    let mut changed = None;
+    let definitions = "SELECT name, unit, title, definition FROM metric_definition";
+    file.each(definitions, [], |row| {
+        // Texts that are none are found here, as they are in an export.
+        let text = |column: &str| {
+            let text = row.get::<_, String>(column);
+            text.map_err(|_| RowError::OtherType(column.to_owned()))
+        };
+        let (name, unit) = (text("name")?, text("unit")?);
+        text("title")?;
+        text("definition")?;
+        match METRICS.iter().find(|metric| metric.name == name) {
+            Some(metric) if metric.unit.name() != unit => changed = Some(name),
+            Some(_) => {}
+            None => all_known = false,
+        }
+        Ok(())
+    })?;
+    if let Some(name) = changed {
+        return Err(file.damaged(format!(
+            "the unit of the metric `{name}` is not what was stored"
+        )));
+    }
+    let lost =
+        "SELECT max(name) FROM metric WHERE name NOT IN (SELECT name FROM metric_definition)";
+    if !all_known && let Some(name) = file.one::<Option<String>>(lost)? {
+        return Err(file.damaged(format!("it has no definition of the metric `{name}`")));
+    }
+    Ok(())
 }
 
 /// Returns the version of the Regatta that wrote a file of any version, as far as the file says it, with the commit that it was

@@ -237,6 +237,42 @@ fn a_record_without_a_checksum_is_damaged() {
 }
 
 #[test]
+fn a_metric_without_its_definition_or_unit_is_damaged() {
+    for (sql, expected) in [
+        (
+            "UPDATE metric_definition SET unit = 'byte' WHERE name = 'goodput_bps'",
+            Some("the unit of the metric `goodput_bps`"),
+        ),
+        (
+            "UPDATE metric_definition SET name = 'goodput_bpr' WHERE name = 'goodput_bps'",
+            Some("no definition of the metric `goodput_bps`"),
+        ),
+        (
+            "UPDATE metric_definition SET title = CAST(x'ff' AS TEXT) WHERE name = 'goodput_bps'",
+            Some("another type"),
+        ),
+        // What a later Regatta would store.
+        (
+            "INSERT INTO metric_definition VALUES ('later', 'lux', 'Later', 'A later metric');
+             UPDATE metric_definition SET title = 'Other words' WHERE name = 'goodput_bps'",
+            None,
+        ),
+    ] {
+        let dir = tempdir().unwrap();
+        write_run(dir.path());
+        tamper(dir.path(), sql);
+        match (Reader::open(dir.path()), expected) {
+            (Err(error), Some(expected)) => {
+                assert!(matches!(error, ResultsError::Damaged { .. }), "{error}");
+                assert!(error.to_string().contains(expected), "{error}");
+            }
+            (Ok(reader), None) => check_run(&reader),
+            (opened, _) => panic!("{sql}: {opened:?}"),
+        }
+    }
+}
+
+#[test]
 fn foreign_views_and_triggers_are_refused() {
     for sql in [
         "CREATE VIEW spare AS SELECT 1",

@@ -1,16 +1,24 @@
 //! The commented example, checked for everything that a reader of results relies on, over loopback.
 
 use std::{
+    io::Write as _,
+    mem,
+    net::TcpStream,
     sync::atomic::Ordering,
     thread,
     time::{Duration, Instant},
 };
 
+use nix::{
+    libc::linger,
+    sys::socket::{setsockopt, sockopt::Linger},
+};
 use regatta_control::{Role, TrialOrder};
 use regatta_model::{OptionValue, Pattern, WorkloadKind};
 use regatta_test_contract::{contract, exchanges};
 use regatta_transport::{
-    TransportError, WindowEdge,
+    ClientSession, Driver, DriverDescriptor, ServerSession, TransportError, TrialContext,
+    WindowEdge,
     testing::{Pair, run_pair, run_pair_stopped, run_pair_then},
 };
 
@@ -217,6 +225,60 @@ fn a_wrong_token_delivers_nothing() {
     )
     .expect("both ends are ready");
     assert!(pair.sender.is_err() && pair.receiver.is_err());
+}
+
+/// The example, to whose listening end others at the sender's address connect before the sender.
+#[derive(Debug)]
+struct Disturbed;
+
+impl Driver for Disturbed {
+    fn descriptor(&self) -> &'static DriverDescriptor {
+        Example.descriptor()
+    }
+
+    fn client(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn ClientSession>, TransportError> {
+        Example.client(order, context)
+    }
+
+    fn server(
+        &self,
+        order: &TrialOrder,
+        context: TrialContext,
+    ) -> Result<Box<dyn ServerSession>, TransportError> {
+        let session = Example.server(order, context)?;
+        for greeting in [&b""[..], b"GET", b"0123456789abcdef"].repeat(100) {
+            let connect = || TcpStream::connect(session.address()).expect("a connection");
+            let reset = connect();
+            setsockopt(
+                &reset,
+                Linger,
+                &linger {
+                    l_onoff: 1,
+                    l_linger: 0,
+                },
+            )
+            .expect("an option");
+            drop(reset);
+            let mut stranger = connect();
+            stranger.write_all(greeting).expect("sent");
+            mem::forget(stranger);
+        }
+        Ok(session)
+    }
+}
+
+#[test]
+fn strangers_neither_end_nor_delay_the_example() {
+    let pair = run_pair(&Disturbed, 100_000, 1000, |_| {}).expect("both ends are ready");
+    let receiver = pair
+        .receiver
+        .unwrap_or_else(|e| panic!("{:?}", e.reasons()));
+    assert_eq!(receiver.measurements.metrics["bytes_delivered"], 100_000.0);
+    assert!(pair.sender.is_ok(), "{:?}", pair.sender);
 }
 
 #[test]
