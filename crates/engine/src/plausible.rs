@@ -149,6 +149,12 @@ pub(crate) fn unusable(condition: &Condition, path: &PathCounters) -> Option<Phr
         .then(|| reason::path_far_overrun(Ratio((refused * 1e3).round() / 1e3)))
 }
 
+/// Returns the reason why a trial has figures that are not its transport's: connections of somebody else held it up.
+pub(crate) fn held_up(merged: &Measurements) -> Option<Phrase> {
+    let is_held_up = |warning: &Warning| warning.code == warning_code::FLOW_HELD_UP;
+    merged.warnings.iter().any(is_held_up).then(reason::held_up)
+}
+
 /// Returns the reason why a bulk transfer is no measurement: nothing was sent, or nothing was delivered although the
 /// transport retransmits and waits for delivery.
 pub(crate) fn nothing_transferred(kind: &WorkloadKind, merged: &Measurements) -> Option<Phrase> {
@@ -303,6 +309,16 @@ mod tests {
             schedule: Vec::new(),
             tuning: regatta_model::HostTuning::default(),
         }
+    }
+
+    #[test]
+    fn a_trial_that_strangers_held_up_is_unusable() {
+        let mut measured = Measurements::default();
+        measured.warnings.push(warning::flow_refused(1));
+        assert_eq!(held_up(&measured), None);
+        let time = Duration::from_secs(10);
+        measured.warnings.push(warning::flow_held_up(1, time));
+        assert!(held_up(&measured).is_some());
     }
 
     #[test]

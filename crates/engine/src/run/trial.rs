@@ -299,9 +299,11 @@ impl TrialRunner<'_> {
         let nothing_transferred = plausible::nothing_transferred(&workload.kind, &measurements);
         let unusable =
             unusable.map(|why| (Outcome::Invalid, why, reason::idle_machine_or_lower_rate()));
+        let held_up = plausible::held_up(&measurements);
+        let held_up = held_up.map(|why| (Outcome::Invalid, why, reason::keep_strangers_out()));
         let nothing_transferred =
             nothing_transferred.map(|why| (Outcome::Failed, why, reason::longer_transfer()));
-        let outcome = match unusable.or(impossible).or(nothing_transferred) {
+        let outcome = match unusable.or(held_up).or(impossible).or(nothing_transferred) {
             Some((outcome, why, hint)) => (outcome, vec![why.into()], hint.into()),
             None => (Outcome::Measured, Vec::new(), Text::default()),
         };

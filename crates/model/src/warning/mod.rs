@@ -298,6 +298,10 @@ warnings! {
     "flow_refused" {
         flow_refused(flows: u64) = "{flows} flows without this trial's token were refused";
     }
+    "flow_held_up" as FLOW_HELD_UP, "Connections without the trial's token kept its own waiting." {
+        flow_held_up(flows: u64, time: Duration) =
+            "{flows} connections without this trial's token kept its own waiting for {time}";
+    }
     "idle_probe_incomplete" {
         idle_probe_incomplete(answered: u64, planned: u64) =
             "{answered} of {planned} probe messages before the transfer were answered";

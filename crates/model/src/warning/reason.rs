@@ -69,6 +69,8 @@ phrases! {
     check_program() = "hold the program's bytes and times against docs/external-drivers.md; for one that compresses write `pattern = \"random\"`";
     compare_with_capture() = "run it again with `{--capture} headers` and compare; `regatta doctor` shows what the machine lacks";
     idle_machine_or_lower_rate() = "leave the machine alone during the run | ask for a lower `{--rate}`";
+    held_up() = "somebody else connected to the ports of its data, and its own connections waited behind that";
+    keep_strangers_out() = "find out with `ss -tnp` who connects to this host's ports | allow the other host alone to connect";
     longer_transfer() = "give the transfer a longer `{--duration}` | give it a longer `{--deadline}`";
 
     // Errors of transports.

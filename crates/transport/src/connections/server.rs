@@ -67,7 +67,7 @@ impl<E: StreamServer> Server<'_, E> {
             let admitting =
                 (end.carrier).admit_with(end.trial, end.watch.limit, &mut admission, arrived);
             let admitted = admitting.await;
-            end.refuse(admission.refused);
+            end.refuse(admission.refused, admission.held_up);
             match admitted {
                 Ok(mut admitted) => {
                     // A connection that breaks is counted at the other end, which knows

@@ -1,6 +1,6 @@
 //! Listening end of a transfer over flows.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use regatta_model::reason;
 
@@ -129,11 +129,11 @@ async fn accept_next<E: StreamServer>(
     // A driver may have taken the connection in while another task waited.
     let next = executor.wait_unless_stopped(accepting, admitting).await;
     // Those that the end of the transfer broke are no strangers.
-    let failed = match accepting.is_stopped() {
-        true => 0,
-        false => admission.failed,
+    let (failed, held_up) = match accepting.is_stopped() {
+        true => (0, Duration::ZERO),
+        false => (admission.failed, admission.held_up),
     };
-    end.refuse(admission.refused + failed);
+    end.refuse(admission.refused + failed, held_up);
     match next? {
         Ok(admitted) => Some(admitted),
         Err(error) => {

@@ -1,7 +1,7 @@
 //! Flows of a transport, of streams or of messages, as every trial opens, probes, admits and closes
 //! them.
 
-use std::{future::Future, net::SocketAddr};
+use std::{future::Future, net::SocketAddr, time::Duration};
 
 use super::{Trial, findings::Findings, retransmissions::Counter};
 use crate::{
@@ -27,6 +27,8 @@ pub(crate) struct Admission {
     pub refused: u64,
     /// Number of those that failed before they could show it.
     pub failed: u64,
+    /// Time for which flows that were not admitted kept others from being admitted.
+    pub held_up: Duration,
 }
 
 /// A flow on which probe messages are sent.

@@ -19,6 +19,9 @@ use crate::{
     probe::{Delays, Probed},
 };
 
+/// Longest time for which connections of somebody else may hold a trial up.
+const HELD_UP: Duration = Duration::from_millis(5);
+
 /// First and last moment at which the receiver's application got data.
 #[derive(Debug, Clone, Copy)]
 pub struct Deliveries {
@@ -351,9 +354,11 @@ impl Findings {
         }
     }
 
-    /// Adds the number of flows that were not admitted.
-    pub(crate) fn refused(&mut self, flows: u64) {
-        if flows > 0 {
+    /// Adds the number of flows that were not admitted, and the time for which they kept others from it.
+    pub(crate) fn refused(&mut self, flows: u64, held_up: Duration) {
+        if flows > 0 && held_up > HELD_UP {
+            self.warn(warning::flow_held_up(flows, held_up));
+        } else if flows > 0 {
             self.warn(warning::flow_refused(flows));
         }
     }

@@ -5,6 +5,7 @@
 use std::{
     future::Future,
     sync::atomic::{AtomicI64, Ordering},
+    time::Duration,
 };
 
 use parking_lot::{Mutex, MutexGuard};
@@ -115,9 +116,11 @@ impl<'a, C: ServerCarrier> Listening<'a, C> {
         self.admission.lock()
     }
 
-    /// Counts flows that were not admitted.
-    pub(crate) fn refuse(&self, flows: u64) {
-        self.admission().refused += flows;
+    /// Counts flows that were not admitted, and the time for which they kept others from it.
+    pub(crate) fn refuse(&self, flows: u64, held_up: Duration) {
+        let mut admission = self.admission();
+        admission.refused += flows;
+        admission.held_up += held_up;
     }
 
     async fn admit(&self) -> Result<Admitted<C::Flow>> {
@@ -276,7 +279,7 @@ impl<'a, C: ServerCarrier> Listening<'a, C> {
     ) -> SideReport {
         findings.span(started, ended);
         let admission = self.admission();
-        findings.refused(admission.refused + admission.failed);
+        findings.refused(admission.refused + admission.failed, admission.held_up);
         findings.probe_retransmitted(self.retransmitted.lock().take());
         self.trial.context.live.set_phase(Phase::Done);
         findings.0

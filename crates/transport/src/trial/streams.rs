@@ -236,6 +236,7 @@ impl<E: StreamServer> Streams<'_, E> {
             let accepted = self.0.accept(until, &stop, &mut note).await?;
             let Accepted::Connection(connection) = accepted else {
                 admission.refused += 1;
+                admission.held_up += MonotonicTime::now().since(arrived);
                 continue;
             };
             match accept_stream(trial, &connection, opening_until(trial)).await {
@@ -261,6 +262,7 @@ impl<E: StreamServer> Streams<'_, E> {
                 Err(error) if parent.is_stopped() => return Err(error),
                 Err(_) => admission.failed += 1,
             }
+            admission.held_up += MonotonicTime::now().since(arrived);
         }
     }
 }

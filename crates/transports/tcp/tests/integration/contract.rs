@@ -111,7 +111,7 @@ fn messages_without_a_copy_are_those_that_were_to_be_sent(message: u64) {
 #[test]
 fn a_file_is_not_sent_without_a_copy() {
     let options = BTreeMap::from([("zero_copy".to_owned(), OptionValue::Flag(true))]);
-    let mut workload = testing::order_for(Role::Sender, "tcp", 1000, 1000)
+    let mut workload = testing::order_for(Role::Sender, "tcp", 100_000, 10_000)
         .workload
         .kind;
     assert!(driver("tcp").applicable(&options, &workload).is_ok());

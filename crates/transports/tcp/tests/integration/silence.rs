@@ -128,7 +128,7 @@ fn flows_that_are_not_of_the_trial_do_not_keep_it_from_running(name: &str) {
         .measurements
         .warnings
         .iter()
-        .find(|warning| warning.code == "flow_refused")
+        .find(|warning| ["flow_refused", "flow_held_up"].contains(&warning.code.as_str()))
         .expect("it is said");
     assert!(
         refused.message.starts_with("2 flows"),
