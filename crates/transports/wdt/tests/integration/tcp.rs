@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use socket2::{Domain, Socket, Type};
 use wdt_protocol::codec::{Command, FileHeader, Settings};
-use wdt_protocol::crypto::{Cipher, Key, Seal, Secret};
+use wdt_protocol::crypto::{Cipher, Secret};
 use wdt_protocol::host::Host;
 use wdt_protocol::net::{Listener, send};
 use wdt_protocol::path::RelativePath;
@@ -258,22 +258,6 @@ fn silent_strangers_do_not_delay_the_transfer() {
 #[test]
 fn strangers_in_clear_do_not_end_an_encrypted_transfer() {
     strangers_change_nothing(Some(secret(Cipher::Aes128Gcm)), b"S");
-}
-
-/// The first bytes of any transfer are enough for that, of an old one, too.
-#[test]
-fn strangers_with_another_key_do_not_end_the_transfer() {
-    for own in [None, Some(secret(Cipher::Aes128Gcm))] {
-        let other = Secret {
-            key: Key::new([9; 16]),
-            ..secret(Cipher::Aes128Gcm)
-        };
-        let mut greeting = Vec::new();
-        let sealed =
-            Seal::new(Some(&other), 64).and_then(|mut seal| seal.seal(&[b'S'; 60], &mut greeting));
-        sealed.unwrap();
-        strangers_change_nothing(own, &greeting);
-    }
 }
 
 #[test]

@@ -100,7 +100,7 @@ impl<K: Sink> Connection<K> {
         if !self.session.url.has_id(&settings.transfer_id) {
             // Bytes under another key may look like SETTINGS, but not of a supported version.
             if self.session.url.secret.is_some() && !supported {
-                return Ok(self.turn_away_encrypted(OTHER_KEY));
+                return Ok(self.disagree(Status::Protocol, OTHER_KEY));
             }
             let detail = "the sender's transfer id is not that of this receiver";
             return Ok(self.turn_away(Status::IdMismatch, detail));
@@ -148,7 +148,7 @@ impl<K: Sink> Connection<K> {
             {
                 let detail = "the sender does not encrypt, which the connection URL asks for";
                 if self.is_ours(wire) {
-                    self.disagree(detail);
+                    self.disagree(Status::Encryption, detail);
                     return;
                 }
                 (detail, false)
@@ -173,7 +173,7 @@ impl<K: Sink> Connection<K> {
             }
         };
         match is_sender {
-            true => self.turn_away_encrypted(detail),
+            true => self.disagree(Status::Protocol, detail),
             false => self.turn_away(Status::Encryption, detail),
         };
     }

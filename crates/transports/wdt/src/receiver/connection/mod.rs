@@ -165,7 +165,7 @@ impl<K: Sink> Connection<K> {
             State::Waiting => self.wait(now),
             State::Opening { until } if now < *until => Step::Read(*until),
             State::Opening { .. } if self.inbox.open.position() > 0 => {
-                self.turn_away_encrypted(commands::OTHER_KEY);
+                self.disagree(Status::Protocol, commands::OTHER_KEY);
                 self.step(now)
             }
             State::Opening { .. } => {
@@ -460,22 +460,13 @@ impl<K: Sink> Connection<K> {
         self.refuse(status)
     }
 
-    /// Turns away a connection that encrypts otherwise than this receiver: of a sender with a wrong URL, or of anybody, as nothing
-    /// proves that it has any URL; returns false, as nothing follows. If no other comes, the receiver ends as the reference
-    /// does.
-    fn turn_away_encrypted(&mut self, detail: &str) -> bool {
-        self.turn_away(Status::Encryption, detail);
-        let failure = Failure::new(Status::Protocol, format!("port {}: {detail}", self.port));
-        self.session.turned_away(&failure);
-        false
-    }
-
-    /// Refuses a sender that has this transfer's id and does not encrypt where it should; returns false, as nothing follows.
-    /// Before the transfer has begun it ends, since that sender has a wrong URL and comes again with it.
-    fn disagree(&mut self, detail: &str) -> bool {
+    /// Refuses a sender of this transfer that encrypts otherwise than this receiver, as far as can
+    /// be known; returns false, as nothing follows. Before the transfer has begun it ends, since that
+    /// sender has a wrong URL and comes again with it.
+    fn disagree(&mut self, status: Status, detail: &str) -> bool {
         if !self.session.has_begun() {
-            let detail = format!("port {}: {detail}", self.port);
-            self.session.fail(Failure::new(Status::Encryption, detail));
+            let failure = Failure::new(status, format!("port {}: {detail}", self.port));
+            self.session.fail(failure);
         }
         self.turn_away(Status::Encryption, detail)
     }
