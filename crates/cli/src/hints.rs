@@ -8,6 +8,7 @@ use std::{
 
 use clap::{Command, CommandFactory as _, Parser as _, error::ErrorKind};
 use regatta_model::study::{WORKLOAD_KEYS, workload_kinds};
+use regatta_test_support::machine::repetitions;
 
 use crate::{
     args::{self, Args, HostsCommand},
@@ -476,6 +477,7 @@ fn what_hints_of_other_commands_tell_to_type_is_accepted() {
         .map(|run| options_of(run).collect())
         .unwrap_or_default();
     let mut followed = Followed::default();
+    let step = usize::try_from(repetitions(4, 1)).expect("a small number");
     for (name, command) in leaves(&program, "") {
         let lines = LINES
             .iter()
@@ -493,12 +495,12 @@ fn what_hints_of_other_commands_tell_to_type_is_accepted() {
                 "path" => !OTHERS.contains(option),
                 _ => true,
             };
-            for option in options_of(command).filter(is_other) {
+            for option in options_of(command).filter(is_other).step_by(step) {
                 followed.option(&words, option);
             }
         }
     }
-    followed.assert_accepted(300);
+    followed.assert_accepted(1200 / step);
 }
 
 /// Values of which each option of a driver refuses one.
