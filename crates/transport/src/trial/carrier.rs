@@ -27,7 +27,7 @@ pub(crate) struct Admission {
     pub refused: u64,
     /// Number of those that failed before they could show it.
     pub failed: u64,
-    /// Time for which flows that were not admitted kept others from being admitted.
+    /// Time for which flows that were not admitted kept those that were waiting.
     pub held_up: Duration,
 }
 

@@ -25,6 +25,9 @@ use crate::{
 /// Least time that a flow may take to send its opening.
 const OPENING_TIME: Duration = Duration::from_secs(5);
 
+/// Longest time after which the next connection is accepted if it had been waiting, over a path without delay.
+const AT_ONCE: Duration = Duration::from_millis(1);
+
 /// Returns the time until which a flow that begins now may send its opening. It may take as long as its connection,
 /// whose retransmissions an opening can need as well: those of SCTP come after 3 s, then after 6 s more.
 pub(crate) fn opening_until(trial: &Trial) -> MonotonicTime {
@@ -224,6 +227,9 @@ impl<E: StreamServer> Streams<'_, E> {
         admission: &mut Admission,
         (parent, on_arrival): (&Stop, &(impl Fn() + Sync)),
     ) -> Result<Admitted<FlowOf<E>>> {
+        // End and duration of the wait for connections that were not admitted.
+        let mut before: Option<(MonotonicTime, Duration)> = None;
+        let at_once = (trial.order.path.round_trip_delay / 2).max(AT_ONCE);
         loop {
             let stop = parent.child();
             let mut arrived = MonotonicTime::now();
@@ -234,9 +240,17 @@ impl<E: StreamServer> Streams<'_, E> {
                 true
             };
             let accepted = self.0.accept(until, &stop, &mut note).await?;
+            // One that had been waiting is there at once. One that is made after the sender has given another one up comes a
+            // round trip later.
+            let held_up = before.filter(|(end, _)| arrived.since(*end) < at_once);
+            let held_up = held_up.map_or(Duration::ZERO, |(_, time)| time);
+            let waited = || {
+                let now = MonotonicTime::now();
+                Some((now, held_up + now.since(arrived)))
+            };
             let Accepted::Connection(connection) = accepted else {
                 admission.refused += 1;
-                admission.held_up += MonotonicTime::now().since(arrived);
+                before = waited();
                 continue;
             };
             match accept_stream(trial, &connection, opening_until(trial)).await {
@@ -244,6 +258,7 @@ impl<E: StreamServer> Streams<'_, E> {
                     if purpose != Purpose::Transfer {
                         connection.lift_rate();
                     }
+                    admission.held_up += held_up;
                     let flow = StreamFlow {
                         has_datagrams: connection.carries_probes(trial),
                         connection,
@@ -262,7 +277,7 @@ impl<E: StreamServer> Streams<'_, E> {
                 Err(error) if parent.is_stopped() => return Err(error),
                 Err(_) => admission.failed += 1,
             }
-            admission.held_up += MonotonicTime::now().since(arrived);
+            before = waited();
         }
     }
 }
