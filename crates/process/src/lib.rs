@@ -24,7 +24,7 @@ pub use modules::loads_modules;
 pub use namespace::NamespaceInit;
 pub use own::{become_subreaper, die_with_parent, set_name};
 pub use problem::{exit_code, in_one_line, is_limited, limit_hint, problem};
-pub use regular::{create_replacing, open_regular};
+pub use regular::{create_replacing, open_regular, read_regular};
 pub use start::{Executable, Preparation};
 pub use stop::{OnStop, StopRequest};
 pub use temporary::TemporaryDirectory;

@@ -1,8 +1,8 @@
-//! Files by names that others can guess: whatever has taken such a name is neither followed nor waited for.
+//! Regular files alone: a directory, a device, a pipe or a socket of a file's name is neither opened nor waited for.
 
 use std::{
     fs::{self, File, OpenOptions},
-    io,
+    io::{self, Read as _},
     os::unix::fs::OpenOptionsExt as _,
     path::Path,
 };
@@ -26,12 +26,26 @@ pub fn create_replacing(path: &Path, mode: u32) -> io::Result<File> {
     })
 }
 
-/// Opens a file as the options say. It must be a regular one, by a path whose last name is no link.
+/// Opens a file by a name that others can guess, as the options say: a path whose last name is no link.
 ///
 /// # Errors
-/// [`io::ErrorKind::InvalidInput`] for anything else of that name, at once; or an error of the system.
+/// [`io::ErrorKind::InvalidInput`] for anything but a regular file, at once; or an error of the system.
 pub fn open_regular(path: &Path, options: &OpenOptions) -> io::Result<File> {
-    let flags = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+    open(path, options, OFlag::O_NOFOLLOW)
+}
+
+/// Reads a file of text whole, also one to which a link leads.
+///
+/// # Errors
+/// [`io::ErrorKind::InvalidInput`] for anything but a regular file, at once; or an error of the system.
+pub fn read_regular(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    open(path, OpenOptions::new().read(true), OFlag::empty())?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+fn open(path: &Path, options: &OpenOptions, flags: OFlag) -> io::Result<File> {
+    let flags = flags | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let opened = options.clone().custom_flags(flags.bits()).open(path);
     let file = opened.map_err(|error| match error.raw_os_error() {
         // A link; a pipe that nobody reads, or a socket.
@@ -141,6 +155,20 @@ mod tests {
     #[test]
     fn a_device_is_not_opened() {
         assert_refused(lock(Path::new("/dev/zero")));
+    }
+
+    #[test]
+    fn only_a_file_is_read_also_by_a_link() {
+        let directory = directory();
+        let [file, link, pipe] = ["file", "link", "pipe"].map(|name| directory.path().join(name));
+        mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+        for path in [pipe.as_path(), Path::new("/dev/zero"), directory.path()] {
+            let error = read_regular(path).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::InvalidInput, "{path:?}");
+        }
+        fs::write(&file, "text").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        assert_eq!(read_regular(&link).unwrap(), "text");
     }
 
     #[test]

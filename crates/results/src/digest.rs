@@ -10,11 +10,10 @@ use std::{
     path::Path,
 };
 
+use regatta_process::read_regular;
 use sha2::{Digest as _, Sha256};
 
-use crate::{
-    FILE_NAME, ResultsError, explain::explain_io, open::beside, regular::read_regular, replace,
-};
+use crate::{FILE_NAME, ResultsError, explain::explain_io, open::beside, replace};
 
 /// End of the name of the file with the digest.
 const SUFFIX: &str = ".sha256";

@@ -26,7 +26,6 @@ mod moved_file;
 mod open;
 mod query;
 mod reader;
-mod regular;
 mod replace;
 mod run_file;
 pub mod schema;
@@ -42,7 +41,6 @@ pub use cell::cell;
 pub use error::{Displaced, ResultsError, SqliteError, export_hint};
 pub use open::has_log;
 pub use reader::Reader;
-pub use regular::read_regular;
 pub use replace::{check_replaceable, replace, replace_private, replace_unflushed};
 pub use run_file::RunFile;
 pub use store::{

@@ -159,7 +159,7 @@ pub struct StoredStudy {
 fn read_stored(path: &Path) -> Result<StoredStudy> {
     let shown = path.display();
     // It may be larger than what a user writes.
-    let text = regatta_results::read_regular(path)
+    let text = regatta_process::read_regular(path)
         .bad()
         .cannot("read the study file", path)?;
     let stored: StoredStudy = serde_json::from_str(&text)

@@ -91,7 +91,7 @@ struct Jobs {
 impl Submission {
     fn read(dir: &Path) -> Result<Self> {
         let path = dir.join(SUBMISSION);
-        let text = regatta_results::read_regular(&path)
+        let text = regatta_process::read_regular(&path)
             .bad()
             .cannot("read", &path)
             .hint("name the directory that was given to `regatta submit --out`")?;
