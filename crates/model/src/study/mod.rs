@@ -255,6 +255,18 @@ pub struct Study {
     pub sweeps: Sweeps,
 }
 
+/// Whether a transport, which may be a copy of another one, has a cell with this workload.
+fn has_cell(transport: &str, workload: &Workload, is_copy: impl FnOnce(&str) -> bool) -> bool {
+    match &workload.competition {
+        Some(competition) => competition.flow(transport).is_some(),
+        None => {
+            let chosen = &workload.transports;
+            let is_chosen = chosen.is_empty() || chosen.iter().any(|it| it == transport);
+            is_chosen && !is_copy(transport)
+        }
+    }
+}
+
 impl Study {
     /// Connect deadline of a study that names none: four of TCP's SYNs on a path of any delay below a
     /// second.
@@ -285,14 +297,7 @@ impl Study {
     /// of each transport that is no copy for a further flow.
     #[must_use]
     pub fn has_cell(&self, transport: &str, workload: &Workload) -> bool {
-        match &workload.competition {
-            Some(competition) => competition.flow(transport).is_some(),
-            None => {
-                let chosen = &workload.transports;
-                let is_chosen = chosen.is_empty() || chosen.iter().any(|it| it == transport);
-                is_chosen && !self.is_copy(transport)
-            }
-        }
+        has_cell(transport, workload, |transport| self.is_copy(transport))
     }
 
     /// Whether the study has the cell of these names: transport, condition, workload.
@@ -305,12 +310,18 @@ impl Study {
     /// Whether a transport is a copy of another one for a further flow in competitions.
     #[must_use]
     pub fn is_copy(&self, transport: &str) -> bool {
+        self.copies().any(|copy| copy == transport)
+    }
+
+    /// Iterates over the transports that are copies of others for further flows.
+    fn copies(&self) -> impl Iterator<Item = &str> {
         let competitions = self
             .workloads
             .iter()
             .filter_map(|it| it.competition.as_ref());
-        let mut flows = competitions.filter_map(|it| it.flow(transport));
-        flows.any(|flow| flow.copy_of.is_some())
+        let flows = competitions.flat_map(|it| &it.flows);
+        let copies = flows.filter(|flow| flow.copy_of.is_some());
+        copies.map(|flow| flow.transport.as_str())
     }
 
     /// Iterates over the transports that have cells with a workload, with their positions.
@@ -318,8 +329,11 @@ impl Study {
         &'a self,
         workload: &'a Workload,
     ) -> impl Iterator<Item = (usize, &'a Transport)> {
+        let copies: Vec<&str> = self.copies().collect();
         let transports = self.transports.iter().enumerate();
-        transports.filter(|(_, transport)| self.has_cell(&transport.label, workload))
+        transports.filter(move |(_, transport)| {
+            has_cell(&transport.label, workload, |label| copies.contains(&label))
+        })
     }
 
     /// Iterates over the workloads with which a transport has cells, and what it does in each.
