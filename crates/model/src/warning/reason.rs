@@ -8,7 +8,7 @@ use std::time::Duration;
 
 pub use super::error::*;
 use super::{
-    template::{Phrase, phrases},
+    template::{Argument, Phrase, phrases},
     text::Text,
 };
 use crate::units::{Bytes, Ratio};
@@ -116,7 +116,7 @@ phrases! {
     size_instead() = "write a `size` instead";
     not_over_messages() = "messages without connections or streams cannot run this workload";
     zero_copy_of_bulk(driver: &str) = "`{driver}` sends without a copy only the messages of `bulk` of more than 4 KiB that repeat, not those of a file or of another kind of work";
-    leave_zero_copy_out() = "leave `zero_copy` out";
+    leave_option_out(option: Argument) = "leave `{option}` out";
     not_bulk_over_messages() = "over messages a bulk transfer has no `finish`, no `verify` and no pattern `file`: these are for streams";
     leave_keys_out() = "leave these keys out, or choose a transport of streams";
     clocks_apart() = "each end has a clock of its own, and the offset between them is not known: the delay of a message from one to the other cannot be measured";

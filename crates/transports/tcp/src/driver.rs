@@ -1,7 +1,7 @@
 //! Descriptors of the drivers `tcp`, `tcp-tls` and `mptcp`.
 
 use regatta_control::TrialOrder;
-use regatta_model::{Handshake, Pattern, WorkloadKind, metric::id, reason};
+use regatta_model::{Argument, Handshake, Pattern, WorkloadKind, metric::id, reason};
 use regatta_transport::{
     ClientSession, Driver, DriverDescriptor, OptionValues, Result, ServerSession, StreamSession,
     TrialContext, Unsupported, applicable,
@@ -129,7 +129,10 @@ impl Driver for KernelTcp {
         };
         if SocketOptions::zero_copy.read(options) && !is_worthwhile {
             let lacks = reason::zero_copy_of_bulk(self.descriptor.name);
-            return Err(Unsupported::new(lacks, reason::leave_zero_copy_out()));
+            return Err(Unsupported::new(
+                lacks,
+                reason::leave_option_out(Argument::option("zero_copy")),
+            ));
         }
         applicable::check(self.descriptor, self.descriptor.carries, workload)
     }

@@ -16,6 +16,7 @@ const OF_CLIENT: &[(&str, &str)] = &[
     ("--duration", "--time"),
     ("--rate", "--bitrate"),
     ("rate", "--bitrate"),
+    ("zero_copy", "--zero-copy"),
 ];
 
 /// English with the options of a command.
@@ -103,7 +104,7 @@ pub fn in_warnings(warnings: &[Warning]) -> Vec<Warning> {
 mod tests {
     use std::time::Duration;
 
-    use regatta_model::{Bytes, Ratio, phrase, reason, warning};
+    use regatta_model::{Argument, Bytes, Ratio, phrase, reason, warning};
 
     use super::*;
 
@@ -140,6 +141,10 @@ mod tests {
             of_client(&"leave `--bed` alone".into()),
             "leave `--bed` alone"
         );
+        assert_eq!(
+            hint(reason::leave_option_out(Argument::option("zero_copy"))),
+            "leave `--zero-copy` out"
+        );
     }
 
     #[test]
@@ -160,7 +165,7 @@ mod tests {
         let stopped =
             warning::deadline_reached(second, phrase::amount(Bytes(1)), phrase::shorter_duration());
         assert_eq!(shown(stopped).hint, "give a shorter `--time`");
-        let requested = phrase::requested_option(regatta_model::Argument::option("rate"));
+        let requested = phrase::requested_option(Argument::option("rate"));
         let slow = warning::rate_not_kept(Ratio(0.5), requested, phrase::lower_rate());
         assert_eq!(
             shown(slow).message,
