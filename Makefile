@@ -83,7 +83,7 @@ doctor: build ## Show what this machine supports, and what to type where somethi
 test: fmt tests deny readme replications-page ## Formatting, lints, licences, the README's commands, all tests
 
 bench: tools-build tools-bench ## Ratios against iperf3, usrsctp and minimal programs
-	PATH="$$(dirname "$$(scripts/current-iperf3)"):$$PATH" cargo run --release --locked --package regatta-bench -- $(BENCH_ARGS)
+	PATH="$$(dirname "$$(scripts/current-iperf3)"):$$PATH" cargo run --release --locked --package regatta-bench -- --history bench/history.csv $(BENCH_ARGS)
 
 docs: cargo-tools tools-build ## Write the tables of docs/ that are made from the source
 	REGATTA_WRITE_DOCS=1 $(NEXTEST) --bin regatta -E 'test(/^documents::/)'

@@ -35,6 +35,14 @@ pub enum BenchError {
     /// The path between the namespaces could not be set up.
     #[error("the bed failed")]
     Bed(#[from] regatta_bed::BedError),
+    /// The file of earlier ratios cannot be read or written.
+    #[error("cannot read or write `{path}`", path = path.display())]
+    History {
+        /// The file.
+        path: std::path::PathBuf,
+        /// The cause.
+        source: csv::Error,
+    },
     /// The output of a program cannot be parsed.
     #[error("unreadable output")]
     Output(#[from] serde_json::Error),

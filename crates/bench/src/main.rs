@@ -6,23 +6,26 @@
 //! whole processes, both ends, all threads, taken by `wait4` for both alike.
 
 mod agents;
+mod c_program;
 mod crypto;
 mod emulator;
 mod error;
 mod forwarder;
+mod history;
 mod iperf3;
 mod process;
 mod reference;
 mod report;
 mod rounds;
 mod small_trials;
+mod tcp_loop;
 mod usrsctp;
 mod wdt;
 
 use std::{
     collections::BTreeMap,
     io::Write,
-    path::Path,
+    path::{Path, PathBuf},
     process::{Command, ExitCode},
 };
 
@@ -32,6 +35,7 @@ use regatta_model::{HostFacts, OptionValue, Verify};
 use crate::{
     agents::Race,
     error::BenchError,
+    history::History,
     process::Running,
     reference::Library,
     report::Report,
@@ -57,6 +61,9 @@ const ETHERNET_MTU_BYTES: u32 = 1500;
 /// that the programs do not do: headers, checks, counters and samples.
 const REFERENCE_GATE: f64 = 0.97;
 
+/// Least ratio of the goodput of `tcp` to that of a loop in C of the same system calls, with the default message.
+const LOOP_GATE: f64 = 0.98;
+
 /// The congestion control of both sides of every comparison.
 const CONGESTION_CONTROL: &str = "cubic";
 
@@ -79,6 +86,12 @@ struct Arguments {
     /// Compare only the drivers on these QUIC libraries.
     #[arg(long, value_enum, value_delimiter = ',')]
     libraries: Vec<Library>,
+    /// CSV file of earlier ratios: one that is worse than those before it is named, and misses a gate.
+    #[arg(long, value_name = "FILE")]
+    history: Option<PathBuf>,
+    /// Add the ratios to the history, and write the table of this page.
+    #[arg(long, value_name = "README", requires = "history")]
+    record: Option<PathBuf>,
     #[command(subcommand)]
     role: Option<Role>,
 }
@@ -251,7 +264,15 @@ fn bench(arguments: &Arguments) -> Result<bool, BenchError> {
     for (_, measure) in PARTS.iter().filter(|(part, _)| selected(*part)) {
         measure(&mut bench);
     }
-    let report = bench.report;
+    let mut report = bench.report;
+    if let Some(path) = &arguments.history {
+        let mut history = History::read(path)?;
+        report.drifted = history.drifted(&report.comparisons);
+        if let Some(page) = &arguments.record {
+            history.record(path, &report)?;
+            history.write_table(page)?;
+        }
+    }
     let mut out = std::io::stdout().lock();
     let printed = if arguments.json {
         serde_json::to_writer_pretty(&mut out, &report)
@@ -351,6 +372,8 @@ fn tcp(bench: &mut Bench<'_>) {
         |further: &[&str]| iperf3::tcp(race.bytes, race.message, CONGESTION_CONTROL, further);
     let gates = [Gate::AtLeast(REFERENCE_GATE), Gate::AtMost(1.0)];
     bench.compare("tcp / iperf3", &race, || iperf3(&[]), gates.map(Some));
+    let gate = Some(Gate::AtLeast(LOOP_GATE));
+    tcp_loop::compare(bench, "tcp / least loop in C", &race, gate);
     let mut zero_copy = race.clone();
     let flag = OptionValue::Flag(true);
     zero_copy.options.insert("zero_copy".to_owned(), flag);
@@ -455,6 +478,10 @@ fn small(bench: &mut Bench<'_>) {
         });
         let rate = if tcp { "goodput" } else { "delivered rate" };
         bench.rate(format!("{name}, {rate}"), &pairs, Some(Gate::AtLeast(1.0)));
+        if tcp {
+            let name = format!("tcp / least loop in C, {message} B");
+            tcp_loop::compare(bench, &name, &race, None);
+        }
     }
 }
 

@@ -31,13 +31,16 @@ struct Failure {
 pub struct Report {
     schema_version: u32,
     regatta_version: &'static str,
-    rounds: u32,
+    /// Number of rounds.
+    pub rounds: u32,
     quick: bool,
     /// Versions of the reference programs.
     pub references: Vec<String>,
     /// Comparisons, in the order of their rows.
     pub comparisons: Vec<Comparison>,
     failures: Vec<Failure>,
+    /// Comparisons that are worse than in earlier benches, with the bounds that these set.
+    pub drifted: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     datagrams_lost_ratio: Option<Lost>,
     /// Times of the transports' small trials.
@@ -83,6 +86,7 @@ impl Report {
         (missed.map(|one| one.name.clone()))
             .chain(slow.map(SmallTrial::name))
             .chain(failed)
+            .chain(self.drifted.iter().cloned())
             .collect()
     }
 

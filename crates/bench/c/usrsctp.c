@@ -2,10 +2,10 @@
  * One transfer over usrsctp, its packets in UDP over loopback: the least program that sends messages
  * of one size over one stream of one association, as usrsctp's own `tsctp` does.
  *
- *   transfer receive OWN_UDP_PORT PEER_UDP_PORT PACKET_BYTES
+ *   usrsctp receive OWN_UDP_PORT PEER_UDP_PORT PACKET_BYTES
  *       prints "ready", takes one association, prints "BYTES NANOSECONDS" at its end: the time is
  *       that from the association's arrival to its last byte
- *   transfer send OWN_UDP_PORT PEER_UDP_PORT PACKET_BYTES MESSAGE_BYTES TOTAL_BYTES
+ *   usrsctp send OWN_UDP_PORT PEER_UDP_PORT PACKET_BYTES MESSAGE_BYTES TOTAL_BYTES
  *
  * Both ends block in their socket calls; usrsctp has threads of its own for packets and timers.
  */
