@@ -29,7 +29,7 @@ fn table<'a, C: Display>(columns: &str, rows: impl Iterator<Item = (&'a str, C)>
 }
 
 /// Returns the cells of one of a driver's options after its name: values and default as a study writes them, and meaning.
-fn option_cells(option: &OptionDefinition, all: &[OptionDefinition]) -> String {
+fn option_cells(option: &OptionDefinition) -> String {
     let quoted = |value: &str| format!("`\"{value}\"`");
     let values = match option.kind {
         OptionKind::OneOf([value]) => quoted(value),
@@ -43,15 +43,7 @@ fn option_cells(option: &OptionDefinition, all: &[OptionDefinition]) -> String {
         ("", _) | (_, OptionKind::Flag | OptionKind::Number { .. }) => default_text(option),
         (default, _) => quoted(default),
     };
-    let mut meaning = option.help.to_owned();
-    for earlier in option.names().skip(1) {
-        let sets = all.iter().filter(|it| it.names().any(|it| it == earlier));
-        meaning += &match sets.count() {
-            1 => format!("; also `{earlier}`"),
-            _ => format!("; `{earlier}` sets both"),
-        };
-    }
-    format!("{values} | {default} | {meaning}")
+    format!("{values} | {default} | {}", option.help)
 }
 
 /// Returns the table of measured responses to losses.
@@ -135,9 +127,7 @@ fn pages() -> Pages {
         let options = match it.options {
             [] => "None.\n".to_owned(),
             options => {
-                let rows = options
-                    .iter()
-                    .map(|it| (it.name, option_cells(it, options)));
+                let rows = options.iter().map(|it| (it.name, option_cells(it)));
                 table("option | values | default | meaning", rows)
             }
         };

@@ -24,7 +24,7 @@ const TABLE: &str = include_str!("loss_response.tsv");
 pub fn source(control: &str) -> Option<&'static str> {
     match control {
         "cubic" => Some("RFC 9438"),
-        "reno" | "newreno" => Some("RFC 5681"),
+        "reno" => Some("RFC 5681"),
         // SCTP's, which follows RFC 5681 (RFC 9260 §7.2).
         "rfc9260" => Some("RFC 9260"),
         _ => None,

@@ -63,50 +63,10 @@ pub struct OptionDefinition {
     pub help: &'static str,
 }
 
-/// Earlier names of options, which command lines and studies may still have: the name of today, and
-/// the earlier one. An earlier name of two options sets both.
-const EARLIER_NAMES: &[(&str, &str)] = &[
-    ("no_delay", "nodelay"),
-    ("receive_buffer", "socket_buffer"),
-    ("receive_window", "window"),
-    ("rto_max", "max_wait"),
-    ("send_buffer", "socket_buffer"),
-    ("window_messages", "window"),
-];
-
-/// Earlier names of values that an option may have: the option, the value of today, and the earlier one.
-const EARLIER_VALUES: &[(&str, &str, &str)] = &[("cc", "reno", "newreno")];
-
 impl OptionDefinition {
-    /// Returns the names under which the option may be written, today's first.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> {
-        let name = self.name;
-        let earlier = EARLIER_NAMES.iter().filter(move |(of, _)| *of == name);
-        std::iter::once(name).chain(earlier.map(|(_, earlier)| *earlier))
-    }
-
     /// Returns the value of the option, if it is set.
     fn value<'o>(&self, options: &'o BTreeMap<String, OptionValue>) -> Option<&'o OptionValue> {
-        self.names().find_map(|name| options.get(name))
-    }
-
-    /// Returns the name of today of a value among names, where it is written by an earlier one.
-    fn value_of_today<'o>(&self, text: &'o str) -> &'o str {
-        let earlier = |&&(of, _, earlier): &&(&str, &str, &str)| of == self.name && earlier == text;
-        match (self.kind, EARLIER_VALUES.iter().find(earlier)) {
-            (OptionKind::OneOf(names), Some((_, today, _))) if names.contains(today) => today,
-            _ => text,
-        }
-    }
-
-    fn accepts(&self, value: &OptionValue) -> bool {
-        match value {
-            OptionValue::Text(text) => {
-                let today = OptionValue::Text(self.value_of_today(text).to_owned());
-                self.kind.accepts(&today)
-            }
-            value => self.kind.accepts(value),
-        }
+        options.get(self.name)
     }
 
     /// Whether the option's value holds under a tuning of the hosts: under a kernel's defaults its default does not.
@@ -124,12 +84,12 @@ impl OptionDefinition {
         }
     }
 
-    /// Returns the value of an option that is written as text, by its name of today if it is a name; `None` for
-    /// an option that is not set and has no default.
+    /// Returns the value of an option that is written as text; `None` for an option that is not set and has no
+    /// default.
     #[must_use]
     pub fn text<'o>(&self, options: &'o BTreeMap<String, OptionValue>) -> Option<&'o str> {
         match self.value(options) {
-            Some(OptionValue::Text(text)) => Some(self.value_of_today(text)),
+            Some(OptionValue::Text(text)) => Some(text),
             _ => Some(self.default).filter(|default| !default.is_empty()),
         }
     }
@@ -392,23 +352,19 @@ impl DriverDescriptor {
     /// The first option, by name, that is unknown or has a wrong value.
     pub fn check(&self, options: &BTreeMap<String, OptionValue>) -> Result<(), OptionError> {
         for (name, value) in options {
-            let of_name = |option: &&OptionDefinition| option.names().any(|other| other == name);
-            let Some(definition) = self.options.iter().find(of_name) else {
+            let Some(definition) = self.options.iter().find(|it| it.name == name) else {
                 return Err(OptionError::Unknown {
                     driver: self.name,
                     name: name.clone(),
                     hint: self.hint_for_unknown(name),
                 });
             };
-            let mut names = definition.names();
-            let again = names.find(|other| other != name && options.contains_key(*other));
-            let hint = match again {
-                Some(again) => format!("`{name}` and `{again}` are one option: remove one of them"),
-                None if definition.accepts(value) => continue,
-                None => match definition.kind.in_small_letters(value) {
-                    Some(name) => format!("write `{name}`: it has no capitals"),
-                    None => format!("write {}", definition.kind.description()),
-                },
+            if definition.kind.accepts(value) {
+                continue;
+            }
+            let hint = match definition.kind.in_small_letters(value) {
+                Some(name) => format!("write `{name}`: it has no capitals"),
+                None => format!("write {}", definition.kind.description()),
             };
             return Err(OptionError::Value {
                 driver: self.name,
@@ -466,48 +422,14 @@ mod tests {
                 default: "cubic",
                 help: "who steers",
             },
-            WINDOW,
+            OptionDefinition {
+                name: "receive_window",
+                kind: OptionKind::Size,
+                default: "",
+                help: "how much it takes aboard",
+            },
         ],
     };
-
-    const WINDOW: OptionDefinition = OptionDefinition {
-        name: "receive_window",
-        kind: OptionKind::Size,
-        default: "",
-        help: "how much it takes aboard",
-    };
-
-    #[test]
-    fn former_option_name_is_accepted_unless_both_are_set() {
-        let size = || OptionValue::Text("1MiB".to_owned());
-        let mut options = BTreeMap::from([("window".to_owned(), size())]);
-        assert_eq!(DRIVER.check(&options), Ok(()));
-        assert_eq!(WINDOW.size(&options), Some(1 << 20));
-        options.insert("receive_window".to_owned(), size());
-        let error = DRIVER.check(&options).expect_err("twice");
-        assert_eq!(
-            error.hint(),
-            "`receive_window` and `window` are one option: remove one of them"
-        );
-        // Only of a driver that has the option.
-        assert!(check("socket_buffer", size()).is_err());
-    }
-
-    #[test]
-    fn former_value_name_maps_to_the_current_one() {
-        let control = |names| OptionDefinition {
-            name: "cc",
-            kind: OptionKind::OneOf(names),
-            default: "cubic",
-            help: "",
-        };
-        let newreno = OptionValue::Text("newreno".to_owned());
-        let with_reno = control(&["cubic", "reno"]);
-        assert!(with_reno.accepts(&newreno));
-        let options = BTreeMap::from([("cc".to_owned(), newreno.clone())]);
-        assert_eq!(with_reno.text(&options), Some("reno"));
-        assert!(!control(&["cubic"]).accepts(&newreno));
-    }
 
     #[test]
     fn options_parse_to_their_value_or_default() {

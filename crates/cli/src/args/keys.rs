@@ -45,9 +45,7 @@ fn option(
     let argument = Arg::new(key)
         .long(OPTIONS[key])
         .help(help)
-        .conflicts_with_all(instead_of)
-        // Its earlier name.
-        .aliases((key == "message").then_some("message-size"));
+        .conflicts_with_all(instead_of);
     let (value_name, hyphens) = match kind {
         KeyKind::Flag => return argument.action(ArgAction::SetTrue),
         KeyKind::Time => ("TIME", true),

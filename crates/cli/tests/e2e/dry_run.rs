@@ -86,9 +86,8 @@ fn builtin_study_is_planned_without_its_congestion_controls() {
 #[test]
 fn congestion_controls_of_user_space_stacks_need_no_kernel_support() {
     let bench = Bench::new();
-    assert_ne!(has_congestion_control("newreno"), Some(true));
-    // An earlier name of `reno`.
-    let done = bench.run(&["run", "--dry-run", "--transport", "quic-quinn:cc=newreno"]);
+    assert_ne!(has_congestion_control("bbr3"), Some(true));
+    let done = bench.run(&["run", "--dry-run", "--transport", "quic-noq:cc=bbr3"]);
     done.assert_code(0);
 }
 

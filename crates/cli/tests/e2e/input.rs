@@ -525,7 +525,7 @@ fn negative_values_are_refused_with_their_reason() {
     let bench = Bench::new();
     for (args, expected) in [
         (["--size", "-5kB"], "a size cannot be negative: `-5kB`"),
-        (["--message-size", "-5kB"], "a size cannot be negative"),
+        (["--message", "-5kB"], "a size cannot be negative"),
         (["--deadline", "-3s"], "a time cannot be negative: `-3s`"),
         (["--connect-deadline", "-3s"], "a time cannot be negative"),
         (

@@ -1,7 +1,7 @@
 //! Emulator of the path between the two hosts of a bed, and its settings.
 
 use super::message::{Message, message, text_setting};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     condition::Condition,
@@ -85,7 +85,7 @@ named!(Offloads: "off" => Off, "on" => On);
 
 /// Settings of the path's emulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(remote = "Self", default)]
+#[serde(default)]
 pub struct PathSetup {
     /// Emulator that delays, drops and queues.
     pub emulator: Emulator,
@@ -167,43 +167,13 @@ impl PathSetup {
     }
 }
 
-/// Accepts also the form of earlier versions, in which `"emulator"` is Regatta's own emulator.
-impl<'de> Deserialize<'de> for PathSetup {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Stored {
-            Kind(First),
-            Setup(#[serde(with = "PathSetup")] PathSetup),
-        }
-        #[derive(Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        enum First {
-            Emulator,
-        }
-        Ok(match Stored::deserialize(deserializer)? {
-            Stored::Kind(First::Emulator) => Self::USERSPACE,
-            Stored::Setup(setup) => setup,
-        })
-    }
-}
-
-impl Serialize for PathSetup {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // The derived one.
-        Self::serialize(self, serializer)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn first_stored_form_is_the_user_space_emulator() {
+    fn stored_settings_are_read_again() {
         let read = |text| serde_json::from_str::<PathSetup>(text);
-        assert_eq!(read("\"emulator\"").ok(), Some(PathSetup::USERSPACE));
-        assert!(read("\"wire\"").is_err());
         let ends = PathSetup {
             emulator: Emulator::Netem,
             placement: Placement::Ends,

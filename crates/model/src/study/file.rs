@@ -275,12 +275,9 @@ fn resolve(
     Ok(())
 }
 
-/// Reads the settings of the path's emulation, and the span of `placement = "between"`. The key `path` of earlier
-/// versions had one value, Regatta's own emulator.
+/// Reads the settings of the path's emulation, and the span of `placement = "between"`.
 fn read_path(root: &mut Section<'_>, guests: Guests) -> Result<(PathSetup, Option<Range<usize>>)> {
-    let first = root.choice_of("path", &[("emulator", Emulator::Userspace)])?;
-    let first = first.map(|(emulator, _)| emulator);
-    let emulator = root.choice("emulator")?.or(first).unwrap_or_default();
+    let emulator = root.choice("emulator")?.unwrap_or_default();
     let span = root.span_of("placement");
     let placement = root.choice("placement")?;
     let between = span.filter(|_| placement == Some(Placement::Between));

@@ -327,8 +327,7 @@ mod tests {
         let control = TypedOption::<Control>::new("cc", "cubic", "");
         assert_eq!(control.kind, OptionKind::OneOf(&["cubic", "reno"]));
         assert_eq!(control.read(&none), Control::Cubic);
-        // By its name of today.
-        assert_eq!(control.read(&set("cc", text("newreno"))), Control::Reno);
+        assert_eq!(control.read(&set("cc", text("reno"))), Control::Reno);
         let size = TypedOption::<Option<Bytes>>::new("size", "", "");
         assert_eq!(size.read(&none), None);
         assert_eq!(size.read(&set("size", text("1KiB"))), Some(Bytes(1024)));

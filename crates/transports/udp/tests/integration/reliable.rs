@@ -83,8 +83,8 @@ fn time(report: &SideReport) -> Duration {
 fn stop_and_wait_delivers_everything_and_each_loss_costs_a_wait() {
     let wait = Duration::from_millis(80);
     let done = run(60, 0.1, |order| {
-        let max_wait = ("max_wait".to_owned(), text("80ms"));
-        order.transport.options.extend([max_wait]);
+        let rto_max = ("rto_max".to_owned(), text("80ms"));
+        order.transport.options.extend([rto_max]);
     });
     let (sender, receiver) = (done.sender.expect("a report"), done.receiver.expect("one"));
     assert_eq!(receiver.measurements.metrics["bytes_delivered"], 60_000.0);
@@ -104,9 +104,9 @@ fn giving_up_fails_with_its_reason() {
     // message are not enough.
     let begun = Instant::now();
     let done = run(50, 0.6, |order| {
-        let max_wait = ("max_wait".to_owned(), text("50ms"));
+        let rto_max = ("rto_max".to_owned(), text("50ms"));
         let most = ("max_retransmits".to_owned(), OptionValue::Number(2));
-        order.transport.options.extend([max_wait, most]);
+        order.transport.options.extend([rto_max, most]);
     });
     let error = done.sender.expect_err("it gives up");
     assert!(begun.elapsed() < Duration::from_secs(10));
@@ -123,8 +123,8 @@ fn giving_up_fails_with_its_reason() {
 #[test]
 fn unanswered_conn_times_out() {
     let done = run(1, 1.0, |order| {
-        let max_wait = ("max_wait".to_owned(), text("20ms"));
-        order.transport.options.extend([max_wait]);
+        let rto_max = ("rto_max".to_owned(), text("20ms"));
+        order.transport.options.extend([rto_max]);
     });
     let error = done.sender.expect_err("nobody answers");
     assert_eq!(error.kind(), ProblemKind::TimedOut);

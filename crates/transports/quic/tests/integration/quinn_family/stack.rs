@@ -31,12 +31,7 @@ fn stack_settings_are_read_back(driver: &dyn Driver) {
     } else {
         "bbr"
     };
-    for (name, runs) in [
-        ("cubic", "cubic"),
-        ("reno", "reno"),
-        ("newreno", "reno"),
-        (bbr, bbr),
-    ] {
+    for (name, runs) in [("cubic", "cubic"), ("reno", "reno"), (bbr, bbr)] {
         let pair = pair(driver, 1_000_000, |order| {
             order.path.mtu_bytes = 1500;
             option(order, "cc", text(name));
