@@ -12,7 +12,7 @@ super::metrics! {
     CONGESTION_WINDOW_MAX_BYTES = "congestion_window_max_bytes" [Bytes, Neither] "congestion window, maximum":
         "Maximum of the stored samples (series `congestion_window_bytes`); of an external driver what its program says.";
     SMOOTHED_RTT_MEAN_NS = "smoothed_rtt_mean_ns" [Nanoseconds, Lower] "smoothed RTT, mean":
-        "Mean of the stored samples of the sender's smoothed_rtt, each counted once (series `smoothed_rtt_ns`, which begins with the transfer, or after its warm-up; RFC 9002, TCP: tcpi_rtt); of an external driver what its program says.";
+        "Mean of the stored samples of the sender's smoothed_rtt, each counted once (series `smoothed_rtt_ns`, which begins with the transfer, or after its warm-up; RFC 9002, TCP: tcpi_rtt); of several connections or subflows at once the smallest; of an external driver what its program says.";
     SMOOTHED_RTT_P50_NS = "smoothed_rtt_p50_ns" [Nanoseconds, Lower] "smoothed RTT, median":
         "Median of the same samples; of an even number the mean of the middle two.";
     SMOOTHED_RTT_LAST_NS = "smoothed_rtt_last_ns" [Nanoseconds, Lower] "smoothed RTT at the end":

@@ -69,9 +69,9 @@ series! {
     RETRANSMITTED_PACKETS = "retransmitted_packets" [Count] "retransmissions":
         "Retransmissions in the interval.";
     CONGESTION_WINDOW_BYTES = "congestion_window_bytes" [Bytes] "congestion window":
-        "The sender's congestion window.";
+        "The sender's congestion window; of several connections or subflows their sum.";
     SMOOTHED_RTT_NS = "smoothed_rtt_ns" [Nanoseconds] "smoothed RTT":
-        "The sender's smoothed_rtt.";
+        "The sender's smoothed_rtt; of several connections or subflows the smallest.";
     BYTES_IN_FLIGHT_BYTES = "bytes_in_flight_bytes" [Bytes] "bytes in flight":
         "Bytes sent and not yet acknowledged or declared lost.";
     STEP_GOODPUT_BPS = "step_goodput_bps" [BitsPerSecond] "goodput in a step":
