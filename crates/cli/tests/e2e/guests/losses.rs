@@ -159,12 +159,12 @@ deadline = "30s"
 [[transport]]
 label = "sliding"
 driver = "udp-reliable"
-window = 64                 # the queue of the bottleneck holds 100 packets
+window_messages = 64                 # the queue of the bottleneck holds 100 packets
 
 [[transport]]
 label = "stop-and-wait"
 driver = "udp-reliable"
-max_wait = "50ms"
+rto_max = "50ms"
 
 [[condition]]
 name = "clean"

@@ -379,7 +379,7 @@ mod tests {
         let unlimited = sizes(None, &options(&[]));
         assert_eq!(unlimited.window_bytes, 8 << 20);
         assert_eq!(unlimited.needed_bytes, 0);
-        let configured = sizes(Some(1_000_000_000), &options(&[("window", "64kB")]));
+        let configured = sizes(Some(1_000_000_000), &options(&[("receive_window", "64kB")]));
         assert_eq!(configured.window_bytes, 64_000);
         let long = Sizes::of(&path(Some(1)), &options(&[]), Bytes(1 << 40));
         assert_eq!(long.window_bytes, 7_031_250);

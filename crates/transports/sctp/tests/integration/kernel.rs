@@ -190,7 +190,7 @@ mod with_sctp {
         let pair = testing::run_pair(driver("sctp"), 100_000, 10_000, |order| {
             order.path.link_rate_bps = Some(1_000_000_000);
             order.path.round_trip_delay = Duration::from_millis(100);
-            let window = ("window".to_owned(), text("1MB"));
+            let window = ("receive_window".to_owned(), text("1MB"));
             order.transport.options.extend([window]);
         })
         .expect("both ends can be prepared");

@@ -22,7 +22,7 @@ fn reliable() -> &'static dyn Driver {
 regatta_test_contract::contract_tests! {
     udp: messages => udp();
     udp_reliable: streams => reliable();
-    a_sliding_window: streams => &With(reliable(), &[("window", OptionValue::Number(256))]);
+    a_sliding_window: streams => &With(reliable(), &[("window_messages", OptionValue::Number(256))]);
     // All but those with the longest message.
     udp_framed: messages[
         options_are_checked,

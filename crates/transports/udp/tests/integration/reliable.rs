@@ -134,7 +134,7 @@ fn unanswered_conn_times_out() {
 #[test]
 fn protocol_state_is_sampled() {
     let pair = testing::run_pair(reliable(), 1_000_000, 1000, |order| {
-        let window = ("window".to_owned(), OptionValue::Number(32));
+        let window = ("window_messages".to_owned(), OptionValue::Number(32));
         order.transport.options.extend([window]);
     })
     .expect("both ends can be prepared");
@@ -186,7 +186,7 @@ mod real_time {
     fn a_window_delivers_everything_and_is_faster(cc: &str, loss: f64) {
         // 300 messages one after another would take six seconds, and 5 % loss a second for each.
         let done = run(300, loss, |order| {
-            let window = ("window".to_owned(), OptionValue::Number(64));
+            let window = ("window_messages".to_owned(), OptionValue::Number(64));
             let cc = ("cc".to_owned(), text(cc));
             order.transport.options.extend([window, cc]);
         });
