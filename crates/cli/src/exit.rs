@@ -151,9 +151,9 @@ impl Failure {
         Self::new(Code::Input, error)
     }
 
-    /// Creates an error about options of the command line that were read as a study: without the text
-    /// of a study that nobody has written, and with the options that help. What is wrong may be of the
-    /// study that they change.
+    /// Creates an error about options of the command line that were read as a study, or with one: without the text
+    /// of a study that nobody has written, and with the options that help. The value that does not fit them may be
+    /// the study's.
     pub fn of_options(error: StudyError) -> Self {
         let hint = option_messages::in_options(&error.hint, error.table());
         let setting = error.unnamed_setting();

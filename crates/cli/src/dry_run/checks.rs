@@ -142,7 +142,7 @@ pub fn kernel_congestion_controls(chosen: &Chosen, image: Option<&Image>) -> Res
         }
         let read = (chosen.read.as_ref())
             .and_then(|read| Some((read, position_of(transport, &read.file.study)?)));
-        if read.is_some_and(|(read, _)| read.is_builtin) {
+        if read.is_some_and(|(read, _)| read.is_builtin()) {
             continue;
         }
         known.insert(name);

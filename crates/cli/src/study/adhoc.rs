@@ -8,15 +8,15 @@ use std::{
 };
 
 use regatta_model::{
-    BedKind, Clock, Condition, Named as _, OptionValue, Transport, Tuning, Until,
+    Condition, Named as _, OptionValue, Transport, Tuning,
     study::{LONGEST_NAME, StudyFile},
     units::{format_duration, parse_duration},
 };
 use toml::{Table, Value};
 
-use super::{path_options, registry, tunings, work_options};
+use super::{head_options, path_options, registry, tunings, work_options};
 use crate::{
-    args::{PathArgs, Rounds, RunArgs, TwoHosts, exact},
+    args::{PathArgs, RunArgs, TwoHosts, exact},
     exit::{Failure, Result, refuse},
 };
 
@@ -138,48 +138,17 @@ pub fn study(args: &RunArgs) -> Result<(StudyFile, String)> {
         .map(|text| Ok(transport(text)?.label))
         .collect::<Result<Vec<String>>>()?;
 
-    let mut root = table([
-        ("name", Some("command-line".into())),
-        ("rounds", rounds(args)),
-        ("rank_by", args.rank_by.clone().map(Value::from)),
-        // The argument's range is that of TOML's numbers.
-        ("seed", args.seed.map(|seed| Value::from(seed as i64))),
-        (
-            "capture",
-            args.capture.map(|it| path_options::snap(it).into()),
-        ),
-        (
-            "bed",
-            (args.bed == Some(BedKind::Uml)).then(|| "uml".into()),
-        ),
-        (
-            "hosts",
-            (args.hosts.as_ref()).map(|TwoHosts(names)| names.to_vec().into()),
-        ),
-        ("guests", args.guests.map(|guests| i64::from(guests).into())),
-        (
-            "clock",
-            (args.clock == Some(Clock::Virtual)).then(|| "virtual".into()),
-        ),
-        (
-            "kernel",
-            (args.kernel.as_ref()).map(|kernel| (*kernel.to_string_lossy()).into()),
-        ),
-        ("deadline", Some(exact::time(deadline(args)).into())),
-        (
-            "connect_deadline",
-            args.connect_deadline.map(|it| exact::time(it).into()),
-        ),
-    ]);
-    path_options::emulation(&args.path, &mut root);
+    let (mut root, _) = head_options::keys(args, None)?;
+    root.insert("name".into(), "command-line".into());
+    root.entry("deadline")
+        .or_insert_with(|| exact::time(deadline_after(duration, ARRIVING)).into());
     let condition = if args.hosts.is_some() && !args.path.describes_a_condition() {
         table([("name", Some(AS_IT_IS.into()))])
     } else {
         path_options::condition(&args.path)?
     };
-    let title = args.title.clone();
-    let title = title.unwrap_or_else(|| title_of(&transports, &condition, args.hosts.as_ref()));
-    root.insert("title".into(), title.into());
+    let title = title_of(&transports, &condition, args.hosts.as_ref());
+    root.entry("title").or_insert(title.into());
     let sections = transports.into_iter().map(section);
     root.insert("transport".into(), Value::Array(sections.collect()));
     root.insert("condition".into(), under_tunings(condition, &args.path));
@@ -299,27 +268,6 @@ fn title_of(transports: &[Transport], condition: &Table, hosts: Option<&TwoHosts
 
 /// Name of the condition that leaves a path as it is.
 const AS_IT_IS: &str = "path as it is";
-
-/// Returns the value of `rounds`.
-fn rounds(args: &RunArgs) -> Option<Value> {
-    Some(match args.rounds? {
-        Rounds::Number(rounds) => rounds.into(),
-        Rounds::Decided => Value::Table(table([
-            ("until", Some(Until::DECIDED.into())),
-            (
-                "at_most",
-                Some(args.at_most.unwrap_or(Until::AT_MOST).into()),
-            ),
-            ("for", args.time_limit.map(|it| exact::time(it).into())),
-        ])),
-    })
-}
-
-/// Returns the deadline of a transfer: that of the arguments, or one that a transfer of a given duration meets.
-fn deadline(args: &RunArgs) -> Duration {
-    let default = || deadline_after(duration(args).unwrap_or_default(), ARRIVING);
-    args.deadline.unwrap_or_else(default)
-}
 
 /// Returns the duration of a transfer, if it is given.
 fn duration(args: &RunArgs) -> Option<Duration> {

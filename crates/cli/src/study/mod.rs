@@ -2,25 +2,25 @@
 //! options.
 
 pub mod adhoc;
+pub mod head_options;
 pub mod path_options;
 pub mod registry;
 pub mod sweeps;
 pub mod tunings;
 mod work_options;
 
-use std::{path::Path, time::Duration};
+use std::path::{Path, PathBuf};
 
 use regatta_model::{
-    BedKind, Condition, Emulator, Guests, HostTuning, Named as _, Placement, Study, Transport,
-    Until,
+    BedKind, Condition, HostTuning, Named as _, Part, Study, Transport, Workload,
     shell::printable,
-    study::{BUILTIN, Builtin, DEFAULT, StudyFile, builtin, is_host_name},
-    units::format_duration,
+    study::{BUILTIN, Builtin, DEFAULT, Overlay, StudyFile, builtin, is_host_name},
 };
 use serde::{Deserialize, Serialize};
+use toml::{Table, Value};
 
 use crate::{
-    args::{Rounds, RunArgs, TwoHosts, exact, option_messages},
+    args::{RunArgs, exact},
     exit::{Failure, OrFailure as _, Result, did_you_mean, refuse},
     text_file::{self, TextFileError},
 };
@@ -42,8 +42,47 @@ pub struct ReadStudy {
     pub file: StudyFile,
     /// The study as it is written.
     pub text: String,
+    /// Directory of the file; `None` for a study that comes with Regatta.
+    directory: Option<PathBuf>,
+}
+
+impl ReadStudy {
     /// Whether it comes with Regatta.
-    pub is_builtin: bool,
+    pub fn is_builtin(&self) -> bool {
+        self.directory.is_none()
+    }
+
+    /// Reads the study again, with options in the place of its own keys, in the conditions and workloads that `applies`
+    /// says.
+    ///
+    /// # Errors
+    /// Mistakes in the options: the study itself has none.
+    pub fn with_options(
+        &self,
+        keys: &Table,
+        applies: &dyn Fn(Part, &str) -> bool,
+    ) -> Result<Study> {
+        let is_empty = |value: &Value| value.as_table().is_some_and(Table::is_empty);
+        if keys.values().all(is_empty) {
+            return Ok(self.file.study.clone());
+        }
+        let overlay = Overlay {
+            keys: &toml::to_string(keys)?,
+            applies,
+            beside: &path_options::files_in(Path::new("")),
+        };
+        let beside = path_options::files_in(self.directory.as_deref().unwrap_or(Path::new("")));
+        let file = self.file.with_options(&beside, overlay);
+        let file = file.map_err(|error| match error.entry() {
+            Some(entry) => {
+                let doing = format!("these options do not fit {entry}");
+                Failure::of_options(error).context(doing)
+            }
+            None if error.is_in_file() => Failure::bad(error),
+            None => Failure::of_options(error),
+        })?;
+        Ok(file.study)
+    }
 }
 
 /// Finds, reads and checks the study that the arguments ask for.
@@ -69,8 +108,6 @@ pub fn choose(args: &RunArgs) -> Result<Chosen> {
             }
             let (file, mut text) = adhoc::study(args)?;
             let mut study = file.study;
-            rule_options_need_a_rule(args, study.until)?;
-            check_placement(args, &study, None)?;
             registry::check_endings(&study)?;
             if args.aa {
                 twice(&mut study);
@@ -84,8 +121,19 @@ pub fn choose(args: &RunArgs) -> Result<Chosen> {
         }
         None => read_builtin(DEFAULT)?,
         Some(name) if name.ends_with(".json") => {
-            let StoredStudy { study, study_text } = read_stored(Path::new(name))?;
-            return with_options(args, study, study_text, None);
+            let stored = read_stored(Path::new(name))?;
+            refuse! {
+                !changes(args, &stored.study)?.is_empty() =>
+                    "`{name}` is a study that `regatta submit` has stored with its options, and takes no others";
+                    "leave them out, or submit the study file anew";
+            }
+            let StoredStudy {
+                mut study,
+                study_text,
+            } = stored;
+            work_options::check(&args.work, &study)?;
+            work_options::select(&args.work, &mut study);
+            return selected(args, study, study_text, None);
         }
         Some(name) => match form_for_hosts(args, name) {
             Some(form) => {
@@ -96,24 +144,95 @@ pub fn choose(args: &RunArgs) -> Result<Chosen> {
         },
     };
     registry::check_file(&read.file).bad()?;
-    let (study, text) = (read.file.study.clone(), read.text.clone());
-    with_options(args, study, text, Some(read))
+    let study = with_options(args, &read)?;
+    let text = read.text.clone();
+    selected(args, study, text, Some(read))
 }
 
-/// Applies the options of the command line to a study that was read.
-fn with_options(
+/// Returns the options that change a study before its transports are chosen, as they may be typed again.
+///
+/// # Errors
+/// Options that contradict each other.
+fn changes(args: &RunArgs, study: &Study) -> Result<Vec<String>> {
+    let (_, of_conditions) = path_options::keys(&args.path)?;
+    let (_, of_study) = head_options::keys(args, Some(study))?;
+    let of_workloads = work_options::typed(&args.work);
+    Ok([of_conditions, of_workloads, of_study].concat())
+}
+
+/// Reads a study with the options of the command line in the place of its own keys.
+///
+/// # Errors
+/// Mistakes in the options.
+fn with_options(args: &RunArgs, read: &ReadStudy) -> Result<Study> {
+    let before = &read.file.study;
+    work_options::check(&args.work, before)?;
+    if args.bed == Some(BedKind::Hosts) && args.hosts.is_none() && before.hosts.is_empty() {
+        return Err(no_hosts());
+    }
+    path_options::check_emulation(&args.path, &before.path)?;
+    let (mut keys, _) = head_options::keys(args, Some(before))?;
+    let (of_conditions, _) = path_options::keys(&args.path)?;
+    keys.insert("condition".to_owned(), of_conditions.into());
+    let sizes = work_options::sizes(&args.work)?;
+    work_options::check_sizes(&sizes, before)?;
+    let is_meant = |part: Part, name: &str| match part {
+        Part::Workload => work_options::is_meant(&args.work, before, name),
+        _ => true,
+    };
+    let mut of_sizes = Vec::new();
+    for size in &sizes {
+        let of_workloads = work_options::keys(&args.work, *size)?;
+        keys.insert("workload".to_owned(), of_workloads.into());
+        let mut study = read.with_options(&keys, &is_meant)?;
+        work_options::select(&args.work, &mut study);
+        of_sizes.push(study);
+    }
+    let mut study = work_options::each_size(&sizes, of_sizes);
+    let is_unchanged = |work: &Workload| before.workloads.contains(work);
+    let has_work = study.workloads.iter().all(is_unchanged);
+    if study.conditions != before.conditions || !has_work {
+        sweeps::check_distinct(&study)?;
+    }
+    // Published figures and claims belong to the published path and work; beside others they would mislead. Hosts of
+    // other tunings are what they are compared with.
+    if paths_of(&study.conditions) != paths_of(&before.conditions) || !has_work {
+        study.published.clear();
+        study.claims.clear();
+    }
+    Ok(study)
+}
+
+/// Chooses the transports and tunings of a study that the options ask for, and how much of it is run.
+fn selected(
     args: &RunArgs,
     mut study: Study,
     mut text: String,
     read: Option<ReadStudy>,
 ) -> Result<Chosen> {
-    let changes = apply(args, &mut study)?;
-    check_placement(args, &study, read.as_ref())?;
+    let mut changes = changes(args, &study)?;
+    if !args.work.workload.is_empty() {
+        changes.push(format!("--workload {}", args.work.workload.join(",")));
+    }
+    if !args.transport.is_empty() {
+        select_transports(args, &mut study)?;
+        changes.push(format!("--transport {}", args.transports().join(",")));
+    }
+    let tunings = tunings::several(&args.path);
+    tunings::multiply(&mut study, &tunings);
+    if !tunings.is_empty() {
+        let names = tunings.iter().map(|it| it.as_str());
+        changes.push(format!("--tuning {}", names.collect::<Vec<_>>().join(",")));
+    }
+    if let Some(scale) = args.scale {
+        study.scale(scale);
+        changes.push(format!("--scale \"{}\"", exact::ratio(scale)));
+    }
+    if args.aa {
+        twice(&mut study);
+        changes.push("--aa".to_owned());
+    }
     registry::check_probes(&study)?;
-    study.check_guest().map_err(|mistake| {
-        let hint = mistake.hint.to_string();
-        Failure::bad(mistake).hint(hint)
-    })?;
     registry::check_endings(&study)?;
     if !changes.is_empty() {
         text.push_str("\n# Changed on the command line:");
@@ -123,26 +242,6 @@ fn with_options(
         text.push('\n');
     }
     Ok(Chosen { study, text, read })
-}
-
-/// Checks that netem is not requested between two machines, where there is only their network.
-fn check_placement(args: &RunArgs, study: &Study, read: Option<&ReadStudy>) -> Result<()> {
-    const MESSAGE: &str =
-        "between two hosts there is only their network: netem stands on both ends of it";
-    match args.path.placement {
-        _ if study.bed != BedKind::Hosts => Ok(()),
-        Some(Placement::Between) => Err(Failure::input(
-            MESSAGE,
-            "leave `--placement` out, or write `--placement ends`",
-        )),
-        Some(Placement::Ends) => Ok(()),
-        None => {
-            let hint =
-                "leave `placement` out, or write `placement = \"ends\"` or `--placement ends`";
-            let error = read.and_then(|read| read.file.between_error(MESSAGE, hint));
-            error.map_or(Ok(()), Err).bad()
-        }
-    }
 }
 
 /// A study with every default filled in and all options applied, as `regatta submit` stores it for
@@ -233,7 +332,7 @@ fn read_builtin(name: &str) -> Result<ReadStudy> {
     Ok(ReadStudy {
         file,
         text: study.text.to_owned(),
-        is_builtin: true,
+        directory: None,
     })
 }
 
@@ -252,90 +351,16 @@ fn read_file(path: &Path) -> Result<ReadStudy> {
         _ => "name a study file; `regatta list studies` shows the built-in ones",
     };
     let text = text.bad().cannot("read the study file", path).hint(hint)?;
-    let beside = path_options::files_in(path.parent().unwrap_or(Path::new("")));
-    let file = StudyFile::parse_beside(&text, &shown.to_string(), &beside).bad()?;
+    let directory = path.parent().unwrap_or(Path::new("")).to_owned();
+    let file = {
+        let beside = path_options::files_in(&directory);
+        StudyFile::parse_beside(&text, &shown.to_string(), &beside).bad()?
+    };
     Ok(ReadStudy {
         file,
         text,
-        is_builtin: false,
+        directory: Some(directory),
     })
-}
-
-/// Applies options to a parsed study; returns each as it was written.
-fn apply(args: &RunArgs, study: &mut Study) -> Result<Vec<String>> {
-    let mut changes = Vec::new();
-    if !args.transport.is_empty() {
-        select_transports(args, study)?;
-        changes.push(format!("--transport {}", args.transports().join(",")));
-    }
-    let path_before = study.conditions.clone();
-    changes.extend(path_options::apply(&args.path, &mut study.conditions)?);
-    changes.extend(work_options::select(&args.work, study)?);
-    let work_before = study.workloads.clone();
-    let deadline = args.deadline.unwrap_or(study.deadline);
-    changes.extend(work_options::apply(&args.work, deadline, study)?);
-    if study.conditions != path_before || study.workloads != work_before {
-        sweeps::check_distinct(study)?;
-        // Published figures and claims belong to the published path and work; beside others they would mislead. Hosts of
-        // other tunings are what they are compared with.
-        if paths_of(&study.conditions) != paths_of(&path_before) || study.workloads != work_before {
-            study.published.clear();
-            study.claims.clear();
-        }
-    }
-    let tunings = tunings::several(&args.path);
-    tunings::multiply(study, &tunings);
-    if !tunings.is_empty() {
-        let names = tunings.iter().map(|it| it.as_str());
-        changes.push(format!("--tuning {}", names.collect::<Vec<_>>().join(",")));
-    }
-    apply_deadlines(args, study, &mut changes)?;
-    apply_rounds(args, study, &mut changes)?;
-    if let Some(scale) = args.scale {
-        study.scale(scale);
-        changes.push(format!("--scale \"{}\"", exact::ratio(scale)));
-    }
-    if let Some(metric) = &args.rank_by {
-        study.rank_by = Some(metric.clone());
-        changes.push(format!("--rank-by {metric}"));
-    }
-    if let Some(title) = &args.title {
-        study.title.clone_from(title);
-        changes.push(format!("--title \"{title}\""));
-    }
-    if let Some(seed) = args.seed {
-        study.seed = seed;
-        changes.push(format!("--seed {seed}"));
-    }
-    study.bed = args.bed.unwrap_or(study.bed);
-    if let Some(TwoHosts(names)) = &args.hosts {
-        study.bed = BedKind::Hosts;
-        study.hosts = names.to_vec();
-        changes.push(format!("--hosts {}", names.join(",")));
-    }
-    if study.bed != BedKind::Hosts {
-        study.hosts.clear();
-    } else if study.hosts.is_empty() {
-        return Err(no_hosts());
-    }
-    apply_guests(args, study, &mut changes);
-    study.capture = args.capture.or(study.capture);
-    path_options::choose_emulation(&args.path, study.capture.is_some(), &mut study.path)?;
-    study.choose_emulator_for_flows().map_err(|mistake| {
-        let message = option_messages::in_options(&mistake.message, "");
-        // A flow's own delay is written in the study alone.
-        Failure::input(
-            format!("competition `{}`: {message}", mistake.competition),
-            mistake.hint.to_string(),
-        )
-    })?;
-    study.guest.clock = args.clock.unwrap_or(study.guest.clock);
-    study.guest.kernel = args.kernel.clone().or(study.guest.kernel.take());
-    if args.aa {
-        twice(study);
-        changes.push("--aa".to_owned());
-    }
-    Ok(changes)
 }
 
 /// Returns the paths of conditions, without the tuning of the hosts.
@@ -345,113 +370,6 @@ fn paths_of(conditions: &[Condition]) -> Vec<Condition> {
         ..condition.clone()
     });
     untuned.collect()
-}
-
-/// Applies `--rounds`, `--at-most` and `--for`.
-fn apply_rounds(args: &RunArgs, study: &mut Study, changes: &mut Vec<String>) -> Result<()> {
-    match args.rounds {
-        None => {}
-        Some(Rounds::Number(rounds)) => {
-            study.rounds = rounds;
-            (study.until, study.time_limit) = (None, None);
-            study.successes = None;
-            changes.push(format!("--rounds {rounds}"));
-        }
-        Some(Rounds::Decided) => {
-            if study.until.is_none() {
-                study.rounds = Until::AT_MOST;
-            }
-            study.until = Some(Until::Decided);
-            study.successes = None;
-            changes.push(format!("--rounds {}", Until::DECIDED));
-        }
-    }
-    rule_options_need_a_rule(args, study.until)?;
-    if let Some(rounds) = args.at_most {
-        let least = study.until.map_or(0, Until::min_rounds);
-        refuse! {
-            rounds < least => "`--at-most {rounds}` of a rule that looks at a run after {least} rounds";
-            "write `--at-most {least}` or more";
-        }
-        study.rounds = rounds;
-        changes.push(format!("--at-most {rounds}"));
-    }
-    if let Some(time) = args.time_limit {
-        study.time_limit = Some(time);
-        changes.push(format!("--for \"{}\"", exact::time(time)));
-    }
-    Ok(())
-}
-
-/// Refuses `--at-most` and `--for` for a run that has all its rounds.
-///
-/// # Errors
-/// One of the options without a rule.
-fn rule_options_need_a_rule(args: &RunArgs, until: Option<Until>) -> Result<()> {
-    for (flag, is_given) in [
-        ("--at-most", args.at_most.is_some()),
-        ("--for", args.time_limit.is_some()),
-    ] {
-        refuse! {
-            is_given && until.is_none() => "`{flag}` is of a run that ends by a rule, and this one has all its rounds";
-            "add `--rounds decided`";
-        }
-    }
-    Ok(())
-}
-
-/// Applies `--deadline` and `--connect-deadline`.
-fn apply_deadlines(args: &RunArgs, study: &mut Study, changes: &mut Vec<String>) -> Result<()> {
-    for (flag, deadline) in [
-        ("--deadline", args.deadline),
-        ("--connect-deadline", args.connect_deadline),
-    ] {
-        refuse! {
-            deadline.is_some_and(|deadline| deadline > Duration::from_secs(30 * 86_400)) =>
-                "a `{flag}` of more than 30 days";
-                "write a time such as `{flag} 30s`";
-        }
-    }
-    if let Some(deadline) = args.connect_deadline {
-        study.connect_deadline = deadline;
-        let deadline = format_duration(deadline);
-        changes.push(format!("--connect-deadline \"{deadline}\""));
-    }
-    if let Some(deadline) = args.deadline {
-        for workload in &study.workloads {
-            if let Some((key, part)) = workload.kind.part_not_within(deadline) {
-                return Err(Failure::input(
-                    format!(
-                        "`{key}` of the workload `{}` is {}, and the deadline ends every transfer \
-                         after {}",
-                        workload.name,
-                        format_duration(part),
-                        format_duration(deadline)
-                    ),
-                    "write a longer `--deadline`, or change the study file",
-                ));
-            }
-        }
-        study.deadline = deadline;
-        changes.push(format!("--deadline \"{}\"", format_duration(deadline)));
-    }
-    Ok(())
-}
-
-/// Applies `--guests`.
-fn apply_guests(args: &RunArgs, study: &mut Study, changes: &mut Vec<String>) {
-    if let Some(guests) = args.guests {
-        study.guest.guests = match guests {
-            1 => Guests::One,
-            _ => Guests::Two,
-        };
-        // Default of two guests. Another one is refused with the reason.
-        let emulator = args.path.emulator.unwrap_or(study.path.emulator);
-        if guests == 2 && emulator != Emulator::Userspace {
-            study.path.placement = Placement::Ends;
-        }
-        changes.push(format!("--guests {guests}"));
-    }
 }
 
 /// Adds a copy of each transport under a second label, to run it against itself.

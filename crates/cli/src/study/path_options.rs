@@ -1,43 +1,19 @@
-//! Conversion of the options of a path to keys of a study file, and their application to a parsed
-//! study.
+//! Options of a path as keys of a study.
 
 use std::path::Path;
 
 use regatta_model::{
-    Bytes, CaptureSetup, Condition, Emulator, Named, PathSetup, UnitError,
-    study::{KeyKind, LONGEST_NAME, PATH_KEYS, change_condition},
+    Bytes, Emulator, PathSetup, UnitError,
+    study::{KeyKind, LONGEST_NAME, PATH_KEYS},
 };
 use toml::{Table, Value};
 
 use super::tunings;
 use crate::{
     args::{Assignment, PathArgs, exact, option_messages, table},
-    exit::{Failure, OrFailure as _, Result},
+    exit::{Failure, Result},
     text_file,
 };
-
-/// Formats the part of packets that a capture keeps, as in a study.
-pub fn snap(value: CaptureSetup) -> String {
-    match value.snap_bytes {
-        _ if value == CaptureSetup::TIMES => "times".to_owned(),
-        None => "full".to_owned(),
-        Some(snap) => exact::bytes(Bytes(snap.into())),
-    }
-}
-
-/// Writes the options of the path's emulation into the head of a study file.
-pub fn emulation(args: &PathArgs, root: &mut Table) {
-    for (key, name) in [
-        ("emulator", args.emulator.map(Named::as_str)),
-        ("placement", args.placement.map(Named::as_str)),
-        ("loss_by", args.loss_by.map(Named::as_str)),
-        ("offloads", args.offloads.map(Named::as_str)),
-    ] {
-        if let Some(name) = name {
-            root.insert(key.into(), Value::String(name.to_owned()));
-        }
-    }
-}
 
 /// Returns a function that reads the files that a condition names, traces and lists, relative to
 /// `directory`.
@@ -267,55 +243,41 @@ pub fn name_of(parts: &[String]) -> String {
     name + MORE
 }
 
-/// Changes conditions according to the options; returns each change as it was written.
+/// Returns the keys of a condition that are given, and each option as it may be typed again.
 ///
 /// # Errors
-/// The changed conditions would be impossible.
-pub fn apply(args: &PathArgs, conditions: &mut [Condition]) -> Result<Vec<String>> {
-    let mut changes = Vec::new();
-    let mut keys = Table::new();
+/// A key is given twice.
+pub fn keys(args: &PathArgs) -> Result<(Table, Vec<String>)> {
+    let (mut keys, mut typed) = (Table::new(), Vec::new());
     for given in given(args)? {
         let option = given.key.replace('_', "-");
-        changes.push(match given.value {
+        typed.push(match given.value {
             Value::Boolean(_) => format!("--{option}"),
             _ => format!("--{option} \"{}\"", given.typed),
         });
         keys.insert(given.key.to_owned(), given.value);
     }
-    let keys = toml::to_string(&keys)?;
-    for condition in conditions {
-        let name = &condition.name;
-        let doing = format!("these options do not fit the condition `{name}`");
-        *condition = change_condition(condition, &keys, "command line", &files_in(Path::new("")))
-            .map_err(Failure::of_options)
-            .context(doing)?;
-    }
-    Ok(changes)
+    Ok((keys, typed))
 }
 
-/// Changes the path's emulation according to the options, and so that the path can be captured.
+/// Checks that the choices of an emulator fit one another; those that are not given are `path`, the study's.
 ///
 /// # Errors
 /// The choices contradict one another.
-pub fn choose_emulation(args: &PathArgs, captured: bool, path: &mut PathSetup) -> Result<()> {
-    path.emulator = args.emulator.unwrap_or(path.emulator);
-    path.placement = args.placement.unwrap_or(path.placement);
-    path.loss_by = args.loss_by.unwrap_or(path.loss_by);
-    path.offloads = args.offloads.unwrap_or(path.offloads);
-    if let Some(message) = path.contradiction() {
-        let message = option_messages::in_options(&message, "");
-        return Err(Failure::input(message, contradiction_hint(args, path)));
-    }
-    if captured {
-        *path = CaptureSetup::path(*path).map_err(|message| {
+pub fn check_emulation(args: &PathArgs, path: &PathSetup) -> Result<()> {
+    let path = PathSetup {
+        emulator: args.emulator.unwrap_or(path.emulator),
+        placement: args.placement.unwrap_or(path.placement),
+        loss_by: args.loss_by.unwrap_or(path.loss_by),
+        offloads: args.offloads.unwrap_or(path.offloads),
+    };
+    match path.contradiction() {
+        None => Ok(()),
+        Some(message) => {
             let message = option_messages::in_options(&message, "");
-            Failure::input(
-                format!("there is nothing to be captured: {message}"),
-                "leave that out, or `--capture`",
-            )
-        })?;
+            Err(Failure::input(message, contradiction_hint(args, &path)))
+        }
     }
-    Ok(())
 }
 
 /// Hint for a feature of netem that is requested together with the other emulator:

@@ -1,10 +1,8 @@
-//! Conversion of the options of a workload to keys of a study file, and their application to a parsed study.
-
-use std::time::Duration;
+//! Options of a workload as keys of a study.
 
 use regatta_model::{
     Part, Study, SweptEntry, Workload,
-    study::{KeyKind, LONGEST_NAME, PROBE_KEYS, change_workload, workload_kinds},
+    study::{KeyKind, LONGEST_NAME, PROBE_KEYS, workload_kinds},
 };
 use toml::{Table, Value};
 
@@ -14,7 +12,7 @@ use super::{
 };
 use crate::{
     args::{SIZE, WorkArgs},
-    exit::{Failure, OrFailure as _, Result, did_you_mean, refuse},
+    exit::{Failure, Result, did_you_mean, refuse},
 };
 
 /// Returns the sections `[[workload]]` of a study file, without their brackets.
@@ -52,7 +50,7 @@ pub fn sections(args: &WorkArgs) -> Result<Vec<Value>> {
 ///
 /// # Errors
 /// A size is given twice.
-fn sizes(args: &WorkArgs) -> Result<Vec<Option<&str>>> {
+pub fn sizes(args: &WorkArgs) -> Result<Vec<Option<&str>>> {
     let given: Vec<&str> = args.keys.sizes().collect();
     for (position, size) in given.iter().enumerate() {
         refuse! {
@@ -91,8 +89,11 @@ fn name(args: &WorkArgs, kind: &str, size: Option<&str>) -> String {
     name_of(&parts)
 }
 
-/// Returns the given keys as a table of a study file, with this one of the sizes.
-fn keys(args: &WorkArgs, size: Option<&str>) -> Result<Table> {
+/// Returns the keys of a workload that are given, with this one of the sizes.
+///
+/// # Errors
+/// A key is given twice.
+pub fn keys(args: &WorkArgs, size: Option<&str>) -> Result<Table> {
     let mut table = Table::new();
     for (key, typed) in &args.keys.0 {
         let typed = match key.name {
@@ -113,37 +114,58 @@ fn kind_of_probe(key: &str) -> Option<KeyKind> {
     known.map(|known| known.kind)
 }
 
-/// Keeps the workloads that `--workload` names; returns the option as it was written.
+/// Returns whether the options are about a workload of a study, by its name, its kind or that from which a sweep made it;
+/// about all of them without `--workload`. A workload that the study does not have is one of competitions alone.
+pub fn is_meant(args: &WorkArgs, study: &Study, name: &str) -> bool {
+    let known = study.workloads.iter().find(|work| work.name == name);
+    let mut chosen = study
+        .workloads
+        .iter()
+        .filter(|it| is_chosen(args, study, it));
+    chosen.any(|it| {
+        let is_base = || known.is_none_or(|known| known.kind == it.kind);
+        it.name == name || it.competition.is_some() && is_base()
+    })
+}
+
+/// Whether `--workload` names a workload; without the option all are.
+fn is_chosen(args: &WorkArgs, study: &Study, workload: &Workload) -> bool {
+    let mut names = args.workload.iter();
+    args.workload.is_empty() || names.any(|name| is(study, workload, name))
+}
+
+fn is(study: &Study, workload: &Workload, name: &str) -> bool {
+    let base = study.sweeps.entry(Part::Workload, &workload.name);
+    workload.name == name
+        || workload.kind.name() == name
+        || base.is_some_and(|entry| entry.base == name)
+}
+
+/// Checks that a study has the workloads that `--workload` names.
 ///
 /// # Errors
 /// The study has no such workload.
-pub fn select(args: &WorkArgs, study: &mut Study) -> Result<Option<String>> {
-    if args.workload.is_empty() {
-        return Ok(None);
-    }
-    let sweeps = &study.sweeps;
-    let is = |workload: &Workload, name: &str| {
-        let base = sweeps.entry(regatta_model::Part::Workload, &workload.name);
-        workload.name == name
-            || workload.kind.name() == name
-            || base.is_some_and(|entry| entry.base == name)
+pub fn check(args: &WorkArgs, study: &Study) -> Result<()> {
+    let mut names = args.workload.iter();
+    let is_there = |name: &str| study.workloads.iter().any(|it| is(study, it, name));
+    let Some(missing) = names.find(|name| !is_there(name)) else {
+        return Ok(());
     };
-    if let Some(missing) = (args.workload.iter())
-        .find(|name| !study.workloads.iter().any(|workload| is(workload, name)))
-    {
-        let names: Vec<&str> = study.workloads.iter().map(|it| it.name.as_str()).collect();
-        let message = format!("the study `{}` has no workload `{missing}`", study.name);
-        return Err(unknown(&message, missing, &names));
-    }
-    let (selected, others): (Vec<_>, Vec<_>) = (study.workloads.iter().cloned())
-        .partition(|workload| args.workload.iter().any(|name| is(workload, name)));
+    let names: Vec<&str> = study.workloads.iter().map(|it| it.name.as_str()).collect();
+    let message = format!("the study `{}` has no workload `{missing}`", study.name);
+    Err(unknown(&message, missing, &names))
+}
+
+/// Keeps the workloads that `--workload` names.
+pub fn select(args: &WorkArgs, study: &mut Study) {
+    let (selected, others): (Vec<_>, Vec<_>) =
+        (study.workloads.iter().cloned()).partition(|workload| is_chosen(args, study, workload));
     study.workloads = selected;
     (study.published).retain(|published| {
         let name = published.workload.as_ref();
         !name.is_some_and(|name| others.iter().any(|workload| workload.name == *name))
     });
     sweeps::forget_missing(study);
-    Ok(Some(format!("--workload {}", args.workload.join(","))))
 }
 
 fn unknown(message: &str, name: &str, known: &[&str]) -> Failure {
@@ -154,45 +176,50 @@ fn unknown(message: &str, name: &str, known: &[&str]) -> Failure {
     )
 }
 
-/// Changes the workloads of a study according to the options, of several sizes into one for each; returns each change as
-/// it was written.
+/// Checks that several sizes are of workloads that no sweep has made.
 ///
 /// # Errors
-/// A workload has no such key, or the changed workload would be impossible.
-pub fn apply(args: &WorkArgs, deadline: Duration, study: &mut Study) -> Result<Vec<String>> {
-    if !args.changes_a_workload() {
-        return Ok(Vec::new());
-    }
-    let sizes = sizes(args)?;
+/// The study sweeps its workloads.
+pub fn check_sizes(sizes: &[Option<&str>], study: &Study) -> Result<()> {
     let is_swept = |it: &SweptEntry| it.part == Part::Workload;
     refuse! {
         sizes.len() > 1 && study.sweeps.entries.iter().any(is_swept) =>
             "several sizes beside a study that sweeps its workloads";
             "give one `--size`, or write the sizes into a `[[sweep]]` of the study";
     }
-    let mut changed = Vec::new();
-    for workload in &study.workloads {
-        for size in &sizes {
-            let keys = toml::to_string(&keys(args, *size)?)?;
-            let doing = format!("these options do not fit the workload `{}`", workload.name);
-            let mut workload = change_workload(workload, deadline, &keys, "command line")
-                .map_err(Failure::of_options)
-                .context(doing)?;
+    Ok(())
+}
+
+/// Returns the study with the workloads of several studies, which have one of the sizes each: one workload after another,
+/// with each size and named after it.
+pub fn each_size(sizes: &[Option<&str>], mut of_sizes: Vec<Study>) -> Study {
+    let count = of_sizes[0].workloads.len();
+    let of_position = |position: usize| {
+        let with_sizes = sizes.iter().zip(&of_sizes);
+        with_sizes.filter_map(move |(size, study)| {
+            let mut workload = study.workloads.get(position)?.clone();
             if let (Some(size), true) = (size, sizes.len() > 1) {
                 let room = LONGEST_NAME.saturating_sub(size.chars().count() + 1);
                 let name: String = workload.name.chars().take(room).collect();
                 workload.name = format!("{name} {size}");
             }
-            changed.push(workload);
-        }
+            Some(workload)
+        })
+    };
+    let workloads = (0..count).flat_map(of_position).collect();
+    Study {
+        workloads,
+        ..of_sizes.swap_remove(0)
     }
-    study.workloads = changed;
-    let all: Vec<&str> = args.keys.sizes().collect();
-    let all = (!all.is_empty()).then(|| format!("--size \"{}\"", all.join(",")));
+}
+
+/// Returns each option as it may be typed again.
+pub fn typed(args: &WorkArgs) -> Vec<String> {
+    let sizes: Vec<&str> = args.keys.sizes().collect();
+    let sizes = (!sizes.is_empty()).then(|| format!("--size \"{}\"", sizes.join(",")));
     let others = args.keys.0.iter().filter(|(key, _)| key.name != SIZE);
     let others = others.map(|(key, value)| format!("--{} \"{value}\"", key.name.replace('_', "-")));
-    let options = all.into_iter().chain(others);
     let probe = args.probe.iter();
     let probe = probe.map(|probe| format!("--probe \"{}\"", probe.text));
-    Ok(options.chain(probe).collect())
+    sizes.into_iter().chain(others).chain(probe).collect()
 }

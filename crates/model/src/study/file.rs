@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, ops::Range, time::Duration};
 
+use toml::de::DeTable;
+
 use super::{
     BedKind, CaptureSetup, Emulator, GuestSetup, Guests, PathSetup, Placement, Study,
     claim::read_claims,
@@ -9,13 +11,14 @@ use super::{
     curve::read_curve,
     error::{Result, StudyError},
     keys::PATH_KEYS,
-    message::{Message, key as name_of, message, setting, text_setting},
+    message::{Message, key as name_of, message, setting, setting_or_option, text_setting},
+    overlay::{Laid, Overlay},
     parts::{LONGEST_NAME, TransportSpans, read_published, read_source, read_transport},
     path::{read_condition, read_tuning},
     rounds,
     section::{Section, refuse},
-    source::{File, no_files},
-    sweep::{Expansion, Part, Sweeps, Written, read_sweeps},
+    source::{File, ReadFile, no_files},
+    sweep::{Expansion, Part, Sweeps, Written, base_name, read_sweeps},
     work::read_workload,
     work_keys::WORKLOAD_KEYS,
 };
@@ -24,6 +27,9 @@ use crate::{
     named::Named as _,
     units::{UnitError, parse_duration},
 };
+
+/// Form of a study, for hints.
+const FORM: &str = "a study is a TOML file: `key = \"value\"`, `[section]`, `[[list]]`";
 
 /// Parsed study, with the spans of its transports, so that mistakes that only the registry of
 /// drivers can find are shown in the file too.
@@ -35,8 +41,6 @@ pub struct StudyFile {
     text: String,
     transports: Vec<TransportSpans>,
     kernel: Option<Range<usize>>,
-    /// Span of `placement = "between"`, if the file has that key.
-    between: Option<Range<usize>>,
 }
 
 impl StudyFile {
@@ -54,18 +58,35 @@ impl StudyFile {
     ///
     /// # Errors
     /// The first mistake, with file, line, caret and hint.
-    pub fn parse_beside(
-        text: &str,
-        file: &str,
-        beside: &dyn Fn(&str) -> Result<String, UnitError>,
-    ) -> Result<Self> {
-        let source = File {
-            name: file,
-            text,
-            beside,
-        };
-        let document =
-            source.parse("a study is a TOML file: `key = \"value\"`, `[section]`, `[[list]]`")?;
+    pub fn parse_beside(text: &str, file: &str, beside: ReadFile<'_>) -> Result<Self> {
+        let source = File::new(file, text, beside);
+        let document = source.parse(FORM)?;
+        Self::read(source, document, None)
+    }
+
+    /// Reads the study again with options of the command line in the place of its own keys; `beside` is as for
+    /// [`Self::parse_beside`]. The claims are those that were read.
+    ///
+    /// # Errors
+    /// The first mistake of the options, and what of the file does not fit them.
+    pub fn with_options(&self, beside: ReadFile<'_>, overlay: Overlay<'_>) -> Result<Self> {
+        let text = &*self.text;
+        let file = File::new(&self.file, text, beside);
+        let mut document = file.parse(FORM)?;
+        // The spans of the options begin where those of the file end.
+        let both = format!("{text}\n{}", overlay.keys);
+        let options = format!("{}{}", " ".repeat(text.len() + 1), overlay.keys);
+        let file = file.with_options(&both, overlay);
+        let options = file.parse_text(&options, FORM)?;
+        let laid = Laid::new(options, overlay.applies, &mut document);
+        // Claims are of the study as it is: of the metric by which it ranks, for example.
+        document.remove("claim");
+        let mut read = Self::read(file, document, Some(&laid))?;
+        read.study.claims.clone_from(&self.study.claims);
+        Ok(read)
+    }
+
+    fn read(source: File<'_>, document: DeTable<'_>, laid: Option<&Laid<'_>>) -> Result<Self> {
         // An error about a missing part is shown at the beginning of the file, not at all of it.
         let mut root = Section::new(source, "the study", 0..0, document);
 
@@ -76,7 +97,7 @@ impl StudyFile {
         let seed = root.number("seed", 0, i64::MAX as u64)?.unwrap_or(1);
         let (bed, hosts) = read_bed(&mut root)?;
         let (guest, guest_spans) = GuestSetup::read(&mut root)?;
-        let (mut path, between) = read_path(&mut root, guest.guests)?;
+        let mut path = read_path(&mut root, bed, guest.guests)?;
         let capture = read_capture(&mut root, &mut path)?;
         let tuning = read_tuning(&mut root)?;
         let [deadline, connect_deadline, sample_interval] = read_times(&mut root)?;
@@ -85,17 +106,17 @@ impl StudyFile {
         let mut transport_spans = Vec::new();
         let written: Vec<Written> = read_sweeps(&mut root)?;
         let mut sweeps = Expansion::new(&written);
-        let mut transports = read_list(&mut root, Part::Transport, &mut sweeps, |section| {
+        let mut transports = read_list(&mut root, Part::Transport, &mut sweeps, None, |section| {
             let (transport, (spans, label)) = read_transport(section)?;
             transport_spans.push(spans);
             Ok((transport.label.clone(), Some(label), transport))
         })?;
-        let conditions = read_list(&mut root, Part::Condition, &mut sweeps, |section| {
+        let conditions = read_list(&mut root, Part::Condition, &mut sweeps, laid, |section| {
             let (condition, span) =
                 read_condition(section, &tuning, path.emulator.default_mtu_bytes())?;
             Ok((condition.name.clone(), Some(span), condition))
         })?;
-        let mut workloads = read_list(&mut root, Part::Workload, &mut sweeps, |section| {
+        let mut workloads = read_list(&mut root, Part::Workload, &mut sweeps, laid, |section| {
             let (workload, span) = read_workload(section, deadline)?;
             Ok((workload.name.clone(), span, workload))
         })?;
@@ -179,11 +200,10 @@ impl StudyFile {
         fits.map_err(|mistake| guest_spans.error(&source, mistake))?;
         Ok(Self {
             study,
-            file: file.to_owned(),
-            text: text.to_owned(),
+            file: source.name().to_owned(),
+            text: source.text().to_owned(),
             transports: transport_spans,
             kernel: guest_spans.kernel(),
-            between,
         })
     }
 
@@ -195,16 +215,6 @@ impl StudyFile {
         hint: impl Into<Message>,
     ) -> Option<StudyError> {
         Some(self.error(self.kernel.clone()?, message, hint))
-    }
-
-    /// Returns an error at `placement = "between"`, if the file has that key.
-    #[must_use]
-    pub fn between_error(
-        &self,
-        message: impl Into<Message>,
-        hint: impl Into<Message>,
-    ) -> Option<StudyError> {
-        Some(self.error(self.between.clone()?, message, hint))
     }
 
     /// Returns an error at the driver's name of one transport, or at one of its options.
@@ -229,12 +239,7 @@ impl StudyFile {
         message: impl Into<Message>,
         hint: impl Into<Message>,
     ) -> StudyError {
-        File {
-            name: &self.file,
-            text: &self.text,
-            beside: &no_files,
-        }
-        .error(span, message, hint)
+        File::new(&self.file, &self.text, &no_files).error(span, message, hint)
     }
 }
 
@@ -264,8 +269,7 @@ fn resolve(
         let made = entries.filter(|it| it.part == part && it.base == name);
         let made: Vec<String> = made.map(|it| it.name.clone()).collect();
         if made.is_empty() {
-            let span = root.source().text.find(&format!("\"{name}\""));
-            let span = span.map_or(0..0, |at| at..at + name.len() + 2);
+            let span = root.source().span_of(&format!("\"{name}\""));
             root.known(part.as_str(), &name, &span, known.iter().copied())?;
             all.push(name);
         }
@@ -275,12 +279,16 @@ fn resolve(
     Ok(())
 }
 
-/// Reads the settings of the path's emulation, and the span of `placement = "between"`.
-fn read_path(root: &mut Section<'_>, guests: Guests) -> Result<(PathSetup, Option<Range<usize>>)> {
+/// Reads the settings of the path's emulation.
+fn read_path(root: &mut Section<'_>, bed: BedKind, guests: Guests) -> Result<PathSetup> {
     let emulator = root.choice("emulator")?.unwrap_or_default();
-    let span = root.span_of("placement");
+    let span = root.span_of("placement").unwrap_or_default();
     let placement = root.choice("placement")?;
-    let between = span.filter(|_| placement == Some(Placement::Between));
+    refuse! { root;
+        bed == BedKind::Hosts && placement == Some(Placement::Between) => span,
+            "between two hosts there is only their network: netem stands on both ends of it",
+            ["leave ", name_of("placement"), " out, or write ", setting_or_option("placement", "ends")];
+    }
     let loss_by = root.choice("loss_by")?;
     let offloads = root.choice("offloads")?;
     // Two guests have ends and nothing between them. Settings that they cannot have are errors of the key `guests`.
@@ -303,7 +311,7 @@ fn read_path(root: &mut Section<'_>, guests: Guests) -> Result<(PathSetup, Optio
             ]);
             Err(root.error(0..0, message, hint))
         }
-        None => Ok((path, between)),
+        None => Ok(path),
     }
 }
 
@@ -408,22 +416,30 @@ fn read_times(root: &mut Section<'_>) -> Result<[Duration; 3]> {
     Ok([deadline, connect_deadline, interval])
 }
 
-/// Reads the tables of a part, one for each value of its sweeps, with `read`, which returns an entry's
-/// name with its span in the file and the entry. No two entries have the same name.
-fn read_list<T>(
-    root: &mut Section<'_>,
+/// Reads the tables of a part, one for each value of its sweeps and with the keys of options, with `read`, which returns an
+/// entry's name with its span in the file and the entry. No two entries have the same name.
+fn read_list<'a, T>(
+    root: &mut Section<'a>,
     part: Part,
-    sweeps: &mut Expansion<'_>,
-    mut read: impl FnMut(Section<'_>) -> Result<(String, Option<Range<usize>>, T)>,
+    sweeps: &mut Expansion<'a>,
+    laid: Option<&Laid<'a>>,
+    mut read: impl FnMut(Section<'a>) -> Result<(String, Option<Range<usize>>, T)>,
 ) -> Result<Vec<T>> {
     let list = part.as_str();
     let key = part.name_key();
     let mut names = BTreeSet::new();
     let mut entries = Vec::new();
     let sections = root.sections(list, list)?;
-    for section in sweeps.expand(part, sections)? {
+    for mut section in sweeps.expand(part, sections)? {
         let section_span = section.span();
-        let (name, span, entry) = read(section)?;
+        let (known, _) = base_name(part, &section);
+        if let Some(laid) = laid {
+            laid.lay_over(part, &known, section.table_mut());
+        }
+        let (name, span, entry) = read(section).map_err(|mut error| {
+            error.place.entry = Some(format!("the {list} `{known}`"));
+            error
+        })?;
         unique(root, key, &mut names, &name, span.unwrap_or(section_span))?;
         entries.push(entry);
     }

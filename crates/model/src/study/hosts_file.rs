@@ -64,11 +64,7 @@ impl RemoteHost {
     /// # Errors
     /// The first mistake, with file, line, caret and hint.
     pub fn parse_all(text: &str, file: &str) -> Result<BTreeMap<String, Self>> {
-        let source = File {
-            name: file,
-            text,
-            beside: &no_files,
-        };
+        let source = File::new(file, text, &no_files);
         let document = source.parse(
             "the hosts file has a table for each host: `[lab1]` with `ssh = \"user@address\"` below",
         )?;

@@ -20,6 +20,7 @@ mod key;
 mod keys;
 mod message;
 mod names;
+mod overlay;
 mod parts;
 mod path;
 mod rounds;
@@ -49,14 +50,14 @@ pub use key::{KeyKind, PathKey};
 pub use keys::PATH_KEYS;
 pub use message::{Message, MessagePart};
 pub use names::nearest;
+pub use overlay::Overlay;
 pub use parts::LONGEST_NAME;
-pub use path::change_condition;
 pub use rounds::ranking_metric;
 pub use scale::Scaled;
 pub use sweep::{Part, Spacing, Sweep, Sweeps, SweptEntry, SweptValue};
 pub use until::Until;
 pub use value_key::ValueKey;
-pub use work::{change_workload, workload_kinds};
+pub use work::workload_kinds;
 pub use work_keys::{PROBE_KEYS, WORKLOAD_KEYS};
 
 use crate::{

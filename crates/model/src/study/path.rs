@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     condition::{Condition, HOST_SETTINGS, HostTuning, HostValue, Link, Step},
-    units::{UnitError, format_duration, parse_duration},
+    units::{format_duration, parse_duration},
 };
 
 /// Reads both directions of a path, over the given values: keys for both, then those of each.
@@ -124,74 +124,22 @@ pub(super) fn read_condition(
 ) -> Result<(Condition, Range<usize>)> {
     let (name, span) = section.required_text("name", "\"baseline\"")?;
     section.visible("name", &name, span.clone())?;
-    let empty = Condition {
-        name,
-        forward: Link::default(),
-        reverse: Link::default(),
-        mtu_bytes,
-        schedule: Vec::new(),
-        tuning: tuning.clone(),
-    };
-    read_over(section, empty).map(|condition| (condition, span))
-}
-
-/// Replaces some keys of a condition, as options of the command line do for a study's conditions:
-/// `keys` is the text of a `[[condition]]` without `name`, and `file` its name for messages.
-///
-/// The keys apply to every step of the condition's schedule, unless they have a schedule, which
-/// then replaces it. A queue that a study sized in bandwidth-delay products keeps the bytes that it
-/// had.
-///
-/// # Errors
-/// The first mistake, with its span in `keys` and a hint.
-pub fn change_condition(
-    before: &Condition,
-    keys: &str,
-    file: &str,
-    beside: &dyn Fn(&str) -> Result<String, UnitError>,
-) -> Result<Condition> {
-    let file = File {
-        name: file,
-        text: keys,
-        beside,
-    };
-    let table = file.parse("write `key = \"value\"`")?;
-    let section = Section::new(file, "the condition", 0..0, table);
-    read_over(section, before.clone())
-}
-
-/// Reads the keys of a condition that are present, over its current values.
-fn read_over(mut section: Section<'_>, before: Condition) -> Result<Condition> {
     let file = &section.source();
     let mtu = section.number("mtu", 576, Condition::LARGEST_MTU_BYTES.into())?;
-    let mtu = mtu.map_or(before.mtu_bytes, |mtu| mtu as u32);
-    let mut tuning = before.tuning;
+    let mtu = mtu.map_or(mtu_bytes, |mtu| mtu as u32);
+    let mut tuning = tuning.clone();
     tuning.base = section.choice("tuning")?.unwrap_or(tuning.base);
     tuning.cpus = read_cpus(&mut section)?.or(tuning.cpus);
-    let section_span = section.span();
-    let drafts =
-        |forward, reverse| [forward, reverse].map(|link| Draft::over(link, section_span.clone()));
-    let mut updated = Vec::new();
-    for step in &before.schedule {
-        let mut directions = drafts(&step.forward, &step.reverse);
-        let mut keys = section.clone();
-        read_keys(&mut keys, "condition", &mut directions)?;
-        updated.push(DraftStep {
-            at: step.at,
-            at_span: section_span.clone(),
-            directions,
-        });
-    }
-    let mut directions = drafts(&before.forward, &before.reverse);
+    let draft = Draft::over(&Link::default(), section.span());
+    let mut directions = [draft.clone(), draft];
     read_keys(&mut section, "condition", &mut directions)?;
     let staircase = section.section("steps", "steps")?;
     let staircase = staircase.map(read_staircase).transpose()?;
     let steps = section.sections("step", "condition.step")?;
     section.end()?;
 
-    let schedule = match (staircase, steps.is_empty()) {
-        (Some(staircase), true) => climb(file, &staircase, &mut directions)?,
-        (Some(staircase), false) => {
+    let schedule = match staircase {
+        Some(staircase) if !steps.is_empty() => {
             return Err(file.error(
                 staircase.span,
                 message!([
@@ -201,10 +149,11 @@ fn read_over(mut section: Section<'_>, before: Condition) -> Result<Condition> {
                 "leave one of them out",
             ));
         }
-        (None, false) => read_steps(steps, &directions)?,
-        (None, true) => updated,
+        Some(staircase) => climb(file, &staircase, &mut directions)?,
+        None => read_steps(steps, &directions)?,
     };
-    finish(file, (before.name, mtu, tuning), directions, schedule)
+    let condition = finish(file, (name, mtu, tuning), directions, schedule)?;
+    Ok((condition, span))
 }
 
 /// Step under construction.

@@ -156,7 +156,7 @@ impl<'a> Section<'a> {
             value.get_ref(),
             DeValue::Integer(_) | DeValue::Float(_) | DeValue::Boolean(_)
         );
-        self.file.text.get(value.span()).filter(|_| is_scalar)
+        self.file.written(value.span()).filter(|_| is_scalar)
     }
 
     /// Returns a text that `fits` if it is written without quotes.
@@ -359,7 +359,7 @@ impl<'a> Section<'a> {
 
     /// Returns the text of a file that is named at `span`.
     pub fn file(&self, name: &str, span: &Range<usize>) -> Result<String> {
-        (self.file.beside)(name)
+        (self.file.read(name, span))
             .map_err(|error| self.error(span.clone(), error.message, error.hint))
     }
 
@@ -499,7 +499,7 @@ impl<'a> Section<'a> {
                 return Err(self.wrong_kind(value, key, want, example));
             }
         };
-        let source = self.file.text.get(span.clone()).unwrap_or_default();
+        let source = self.file.written(span.clone()).unwrap_or_default();
         Ok(Scalar {
             source: source.to_owned(),
             shown,

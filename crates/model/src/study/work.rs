@@ -8,7 +8,6 @@ use super::{
     names::list,
     script::read_script,
     section::{Section, refuse},
-    source::{File, no_files},
     value_key::read_keys,
     work_keys::{PROBE_KEYS, WORKLOAD_KEYS},
 };
@@ -88,44 +87,10 @@ pub(super) fn read_workload(
         conditions,
         competition: None,
     };
-    read_over(&mut section, &mut workload, deadline)?;
-    Ok((workload, span))
-}
-
-/// Replaces some keys of a workload, as options of the command line do for a study's workloads: `keys` is the text of a
-/// `[[workload]]` without `name` and `kind`, and `file` its name for messages. A size replaces a duration.
-///
-/// # Errors
-/// The first mistake, with its span in `keys` and a hint.
-pub fn change_workload(
-    before: &Workload,
-    deadline: Duration,
-    keys: &str,
-    file: &str,
-) -> Result<Workload> {
-    let file = File {
-        name: file,
-        text: keys,
-        beside: &no_files,
-    };
-    let table = file.parse("write `key = \"value\"`")?;
-    let mut section = Section::new(file, "the workload", 0..0, table);
-    let mut changed = before.clone();
-    read_over(&mut section, &mut changed, deadline)?;
-    Ok(changed)
-}
-
-/// Reads the keys of a workload that are present, over its current values.
-fn read_over(section: &mut Section<'_>, workload: &mut Workload, deadline: Duration) -> Result<()> {
     let kind = &mut workload.kind;
-    let spans = read_keys(WORKLOAD_KEYS, section, kind)?;
-    if let WorkloadKind::Bulk { options, .. } = kind
-        && spans.contains_key("size")
-    {
-        options.duration = None;
-    }
+    let spans = read_keys(WORKLOAD_KEYS, &mut section, kind)?;
     if let WorkloadKind::Script(script) = kind {
-        read_script(section, script)?;
+        read_script(&mut section, script)?;
     }
     if let Some(mut settings) = section.section("probe", "[workload.probe]")? {
         let spans = read_keys(PROBE_KEYS, &mut settings, &mut workload.probe)?;
@@ -136,10 +101,11 @@ fn read_over(section: &mut Section<'_>, workload: &mut Workload, deadline: Durat
                 ["write ", text_setting("interval", "20ms")];
         }
     }
-    not_of_another_kind(section, kind)?;
+    not_of_another_kind(&section, kind)?;
     section.end()?;
     let span_of = |key: &str| spans.get(key).cloned().unwrap_or_else(|| section.span());
-    check(section, kind, deadline, span_of)
+    check(&section, kind, deadline, span_of)?;
+    Ok((workload, span))
 }
 
 /// Refuses a key that is one of other kinds of workloads.

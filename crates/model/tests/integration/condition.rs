@@ -5,7 +5,7 @@ use std::time::Duration;
 use regatta_model::{
     BitRate, Bytes, Condition, DelayDistribution, GilbertElliott, QueueDiscipline, Ratio,
     UnitError,
-    study::{StudyFile, change_condition},
+    study::{Overlay, StudyFile},
 };
 
 /// Returns the files that the studies of these tests name.
@@ -24,11 +24,15 @@ fn beside(name: &str) -> Result<String, UnitError> {
     }
 }
 
-fn read(keys: &str) -> Result<Condition, String> {
-    let text = format!(
+/// The text of a study with a condition of these keys.
+fn study_of(keys: &str) -> String {
+    format!(
         "name = \"s\"\n[[transport]]\ndriver = \"tcp\"\n[[workload]]\n[[condition]]\nname = \"c\"\n{keys}\n"
-    );
-    StudyFile::parse_beside(&text, "s.toml", &beside)
+    )
+}
+
+fn read(keys: &str) -> Result<Condition, String> {
+    StudyFile::parse_beside(&study_of(keys), "s.toml", &beside)
         .map(|file| file.study.conditions[0].clone())
         .map_err(|error| error.to_string())
 }
@@ -415,21 +419,29 @@ fn impossible_steps_are_refused_at_their_span() {
     }
 }
 
-fn change(before: &Condition, keys: &str) -> Result<Condition, String> {
-    change_condition(before, keys, "command line", &beside).map_err(|error| error.to_string())
+/// Reads a condition with options, in the place of the keys that it has.
+fn change(before: &str, options: &str) -> Result<Condition, String> {
+    let overlay = Overlay {
+        keys: options,
+        applies: &|_, _| true,
+        beside: &beside,
+    };
+    StudyFile::parse_beside(&study_of(before), "s.toml", &beside)
+        .and_then(|file| file.with_options(&beside, overlay))
+        .map(|file| file.study.conditions[0].clone())
+        .map_err(|error| error.to_string())
 }
 
+const STEPPED: &str = "rtt = \"100ms\"\njitter = \"5ms\"\nrate = \"10Mbit/s\"\nqueue = \"2 BDP\"\nloss_list = [3]\n\
+     [[condition.step]]\nat = \"20s\"\nrtt = \"50ms\"";
+
 #[test]
-fn changed_keys_apply_at_every_step() {
-    let before = read(
-        "rtt = \"100ms\"\njitter = \"5ms\"\nrate = \"10Mbit/s\"\nqueue = \"2 BDP\"\nloss_list = [3]\n\
-         [[condition.step]]\nat = \"20s\"\nrtt = \"50ms\"",
-    )
-    .expect("a sound condition");
-    assert_eq!(change(&before, "").expect("no change"), before);
+fn options_apply_at_every_step() {
+    let unchanged = change(STEPPED, "").expect("no change");
+    assert_eq!(unchanged, read(STEPPED).expect("a sound condition"));
     let after = change(
-        &before,
-        "loss = \"1%\"\nmtu = 1280\n[reverse]\nrate = \"1Mbit/s\"\nqueue = \"10 packets\"",
+        STEPPED,
+        "[condition]\nloss = \"1%\"\nmtu = 1280\n[condition.reverse]\nrate = \"1Mbit/s\"\nqueue = \"10 packets\"",
     )
     .expect("a sound change");
     assert_eq!((after.name.as_str(), after.mtu_bytes), ("c", 1280));
@@ -439,7 +451,7 @@ fn changed_keys_apply_at_every_step() {
             (setting.forward.loss, setting.forward.rate),
             (Ratio(0.01), Some(BitRate(10_000_000)))
         );
-        // Other keys keep their values, the queue its bytes.
+        // Other keys keep their values.
         assert_eq!(setting.forward.queue, Some(Bytes(250_000)));
         assert_eq!(setting.forward.loss_list, [3]);
         let back = setting.reverse;
@@ -447,12 +459,13 @@ fn changed_keys_apply_at_every_step() {
         assert_eq!(back.rate, Some(BitRate(1_000_000)));
     }
     // Another schedule replaces the first.
-    let after = change(&before, "[[step]]\nat = \"5s\"\nloss = \"2%\"").expect("a step");
+    let step = "[[condition.step]]\nat = \"5s\"\nloss = \"2%\"";
+    let after = change(STEPPED, step).expect("a step");
     let [only] = &after.schedule[..] else {
         panic!("one step: {after:?}");
     };
     assert_eq!((only.at, only.forward.delay), (ms(5000), ms(50)));
-    for (keys, expected) in [
+    for (options, expected) in [
         (
             "jitter = \"30ms\"",
             "`jitter` is larger than the one-way delay",
@@ -461,12 +474,65 @@ fn changed_keys_apply_at_every_step() {
             "trace = \"lte.trace\"\nrate = \"1Mbit/s\"",
             "both say how fast",
         ),
-        ("name = \"d\"", "unknown key `name` in the condition"),
+        ("nam = \"d\"", "unknown key `nam` in [[condition]]"),
         ("mtu = 60", "`mtu` cannot be 60"),
         ("rate", "this is not TOML"),
     ] {
-        let shown = change(&before, keys).expect_err(keys);
+        let shown = change(STEPPED, &format!("[condition]\n{options}")).expect_err(options);
         assert!(shown.contains(expected), "{shown}");
         assert!(shown.contains("hint: "), "{shown}");
+        assert!(shown.contains("--> command line:"), "{shown}");
     }
+}
+
+/// An option takes the place of its key in the tables of both directions and of steps, and of the key that cannot stand
+/// beside it.
+#[test]
+fn an_option_replaces_a_key_wherever_a_condition_says_it() {
+    let delays = |before: &str, option: &str| -> Vec<[u64; 2]> {
+        let after = change(before, &format!("[condition]\n{option}")).expect(option);
+        let links = after
+            .settings()
+            .map(|it| [&it.forward, &it.reverse].map(|it| it.delay));
+        let all = links.map(|delays| delays.map(|delay| delay.as_millis() as u64));
+        all.collect()
+    };
+    let before = "rtt = \"10ms\"\n[condition.reverse]\ndelay = \"7ms\"\n[[condition.step]]\nat = \"1s\"\nrtt = \"20ms\"\n\
+                  [condition.step.forward]\ndelay = \"9ms\"";
+    assert_eq!(delays(before, ""), [[5, 7], [9, 10]]);
+    assert_eq!(delays(before, "rtt = \"40ms\""), [[20, 20], [20, 20]]);
+    assert_eq!(delays(before, "delay = \"3ms\""), [[3, 3], [3, 3]]);
+    assert_eq!(
+        delays(before, "[condition.forward]\ndelay = \"3ms\""),
+        [[3, 7], [3, 10]]
+    );
+    let with_step = "rtt = \"40ms\"\n[[condition.step]]\nat = \"2s\"\nrtt = \"60ms\"";
+    assert_eq!(delays(before, with_step), [[20, 20], [30, 30]]);
+    // A schedule in one line, in the place of single steps and of the key that it changes; and the other way round.
+    let steps =
+        "steps = { key = \"rtt\", from = \"2ms\", to = \"4ms\", by = \"2ms\", every = \"1s\" }";
+    assert_eq!(delays(before, steps), [[1, 1], [2, 2]]);
+    assert_eq!(delays(steps, "delay = \"3ms\""), [[3, 3]]);
+    // A queue of so many bandwidth-delay products is that of the path with the options.
+    let longer = change(STEPPED, "[condition]\nrtt = \"200ms\"").expect("a longer path");
+    assert_eq!(longer.forward.queue, Some(Bytes(500_000)));
+    // The settings of a discipline are not those of another one.
+    let codel = "rate = \"1Mbit/s\"\ndiscipline = \"codel\"\naqm_target = \"9ms\"";
+    let other = |options: &str| change(codel, options).expect(options).forward.discipline;
+    assert_eq!(
+        other("[condition]\ndiscipline = \"drop-tail\""),
+        QueueDiscipline::DropTail
+    );
+    let target = other("[condition]\naqm_target = \"8ms\"").target();
+    assert_eq!(target, Some(ms(8)));
+}
+
+/// What does not fit an option may be the file's own, and is shown there.
+#[test]
+fn a_mistake_is_shown_where_its_value_is() {
+    let error = change(STEPPED, "[condition]\nrtt = \"4ms\"").expect_err("too much jitter");
+    assert!(error.contains("--> s.toml:8"), "{error}");
+    let error = change(STEPPED, "[condition]\nloss = \"x\"").expect_err("no ratio");
+    assert!(error.contains("--> command line:"), "{error}");
+    assert!(error.contains("loss = \"x\""), "{error}");
 }

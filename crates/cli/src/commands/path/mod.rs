@@ -24,8 +24,9 @@ use regatta_bed::{
     program::{Program, ProgramOrder},
 };
 use regatta_engine::unix_ns;
-use regatta_model::{BedKind, Condition, PathSetup, study::StudyFile};
+use regatta_model::{BedKind, Condition, Part, PathSetup, Study, study::StudyFile};
 use regatta_process::readable;
+use toml::Table;
 
 use self::{ending::Foreground, json::SummaryFile, server::Server};
 use super::{client::hints, run::new_id};
@@ -35,9 +36,9 @@ use crate::{
     exit::{Code, Failure, OrFailure as _, Result, no_bed, own_executable, refuse},
     interrupt, output,
     study::{
-        self,
+        self, ReadStudy,
         adhoc::{one, parse, table},
-        path_options, tunings,
+        head_options, path_options, tunings,
     },
 };
 
@@ -187,31 +188,45 @@ fn addresses(bed: &Bed) -> Vec<(String, String)> {
 /// # Errors
 /// Mistakes in the options or the study.
 pub fn requested(args: &PathCommandArgs) -> Result<(Condition, PathSetup)> {
-    let file = match &args.study {
-        Some(name) => study::read(name)?.file,
-        None => unnamed_study(args)?,
+    let study = match &args.study {
+        Some(name) => with_options(args, &study::read(name)?)?,
+        None => unnamed_study(args)?.study,
     };
-    let mut conditions = file.study.conditions;
-    if let Some(name) = &args.condition {
-        let names: Vec<String> = (conditions.iter())
-            .map(|condition| format!("`{}`", condition.name))
-            .collect();
-        conditions.retain(|condition| condition.name == *name);
-        refuse! {
-            conditions.is_empty() => "the study `{}` has no condition `{name}`", file.study.name;
-                "its conditions are: {}", names.join(", ");
-        }
-    }
-    conditions.truncate(1);
-    let mut setup = file.study.path;
-    if args.study.is_some() {
-        path_options::apply(&args.path, &mut conditions)?;
-    }
-    path_options::choose_emulation(&args.path, args.capture.is_some(), &mut setup)?;
-    let condition = conditions
-        .pop()
+    let mut conditions = study.conditions.into_iter();
+    let condition = match &args.condition {
+        Some(name) => conditions.find(|it| it.name == *name),
+        None => conditions.next(),
+    };
+    let condition = condition
         .ok_or_else(|| Failure::input("the study has no condition", "name another one"))?;
-    Ok((condition, setup))
+    Ok((condition, study.path))
+}
+
+/// Returns the study with the options in the place of its keys, in the condition that is asked for.
+fn with_options(args: &PathCommandArgs, read: &ReadStudy) -> Result<Study> {
+    let before = &read.file.study;
+    let names = || before.conditions.iter().map(|it| it.name.as_str());
+    let first = names().next().unwrap_or_default();
+    let chosen = args.condition.as_deref().unwrap_or(first);
+    refuse! {
+        !names().any(|name| name == chosen) => "the study `{}` has no condition `{chosen}`", before.name;
+            "its conditions are: {}", names().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    }
+    path_options::check_emulation(&args.path, &before.path)?;
+    let mut keys = head(args);
+    let (of_conditions, _) = path_options::keys(&args.path)?;
+    keys.insert("condition".to_owned(), of_conditions.into());
+    let is_meant = |part: Part, name: &str| part == Part::Condition && name == chosen;
+    read.with_options(&keys, &is_meant)
+}
+
+/// Returns the keys of a study itself that are given.
+fn head(args: &PathCommandArgs) -> Table {
+    let mut keys = head_options::emulation(&args.path);
+    if args.capture.is_some() {
+        keys.insert("capture".to_owned(), head_options::snap(args.snap).into());
+    }
+    keys
 }
 
 /// Makes a study of the path that the options describe, so that they have the same meaning as for
@@ -223,13 +238,13 @@ fn unnamed_study(args: &PathCommandArgs) -> Result<StudyFile> {
     }
     let transport = table([("driver", Some("tcp".into()))]);
     let workload = table([("size", Some("1B".into())), ("message", Some("1B".into()))]);
-    let mut root = table([
+    let mut root = head(args);
+    root.extend(table([
         ("name", Some("path".into())),
         ("transport", Some(one(transport))),
         ("condition", Some(one(path_options::condition(&args.path)?))),
         ("workload", Some(one(workload))),
-    ]);
-    path_options::emulation(&args.path, &mut root);
+    ]));
     Ok(parse(&root)?.0)
 }
 

@@ -172,7 +172,7 @@ impl<'w> Expansion<'w> {
 }
 
 /// Returns the name of a table in the file, and its span.
-fn base_name(part: Part, section: &Section<'_>) -> (String, Range<usize>) {
+pub(in crate::study) fn base_name(part: Part, section: &Section<'_>) -> (String, Range<usize>) {
     name_keys(part)
         .iter()
         .find_map(|key| section.peek(key))

@@ -12,7 +12,7 @@ use crate::{
     metric::Unit,
     named::{Named as _, named},
 };
-pub(super) use expand::Expansion;
+pub(super) use expand::{Expansion, base_name};
 pub(super) use range::{number_in, shown};
 pub(super) use read::{Written, read_sweeps};
 
