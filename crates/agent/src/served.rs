@@ -166,7 +166,7 @@ mod tests {
             workload: Workload {
                 name: "bulk".into(),
                 kind: WorkloadKind::Bulk {
-                    size: Bytes(1),
+                    amount: Bytes(1).into(),
                     message: Bytes(1),
                     pattern: Pattern::Data,
                     options: BulkOptions {

@@ -179,7 +179,7 @@ pub fn run(
             workload: Workload {
                 name: "bench".to_owned(),
                 kind: WorkloadKind::Bulk {
-                    size: Bytes(race.bytes),
+                    amount: Bytes(race.bytes).into(),
                     message: Bytes(race.message),
                     pattern: Pattern::Data,
                     options: regatta_model::BulkOptions {

@@ -354,7 +354,7 @@ mod tests {
         let mut measurements = measured();
         let mut workload = multi_stream();
         workload.kind = WorkloadKind::Bulk {
-            size: Bytes(1),
+            amount: Bytes(1).into(),
             message: Bytes(1),
             pattern: regatta_model::Pattern::Data,
             options: regatta_model::BulkOptions {

@@ -7,8 +7,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use regatta_model::{
-    Arrivals, BitRate, Bytes, CaptureSetup, Clock, Condition, Direction, OptionValue, Study,
-    Transport, Workload, WorkloadKind,
+    Amount, Arrivals, BitRate, Bytes, CaptureSetup, Clock, Condition, Direction, OptionValue,
+    Study, Transport, Workload, WorkloadKind,
 };
 
 use crate::{
@@ -283,8 +283,11 @@ fn without_deadline(
         WorkloadKind::Bulk { message, .. } if stops_at_each_message(transport) => {
             exchanges(bytes, *message, serialised, condition)
         }
-        WorkloadKind::Bulk { options, .. } if options.duration.is_some() => {
-            let time = options.duration.unwrap_or_default().min(study.deadline);
+        WorkloadKind::Bulk {
+            amount: Amount::Time(time),
+            ..
+        } => {
+            let time = (*time).min(study.deadline);
             let bytes = rate / 8.0 * time.as_secs_f64();
             return Transfer { time, bytes };
         }
@@ -482,8 +485,8 @@ mod tests {
     fn a_duration_within_the_deadline_is_not_cut() {
         let plan = plan(|study| {
             study.conditions[0].forward.loss = Ratio(0.05);
-            if let WorkloadKind::Bulk { options, .. } = &mut study.workloads[0].kind {
-                options.duration = Some(Duration::from_secs(4));
+            if let WorkloadKind::Bulk { amount, .. } = &mut study.workloads[0].kind {
+                *amount = Amount::Time(Duration::from_secs(4));
             }
         });
         assert_eq!(plan.cut_transfers(), []);
@@ -544,8 +547,8 @@ mod tests {
             let plan = plan(|study| {
                 study.conditions[0].forward.rate = None;
                 study.deadline = Duration::from_secs(100);
-                if let WorkloadKind::Bulk { size, .. } = &mut study.workloads[0].kind {
-                    *size = Bytes(100_000_000);
+                if let WorkloadKind::Bulk { amount, .. } = &mut study.workloads[0].kind {
+                    *amount = Bytes(100_000_000).into();
                 }
                 study.transports[0].driver = driver.into();
                 study.guest.clock = clock;
@@ -577,7 +580,7 @@ mod tests {
         let without = plan(|_| {}).estimate(&Done::default(), 1);
         let with = plan(|study| {
             study.workloads[0].kind = WorkloadKind::Bulk {
-                size: Bytes(15_000_000_000),
+                amount: Bytes(15_000_000_000).into(),
                 message: Bytes(10_000),
                 pattern: Pattern::File,
                 options: regatta_model::BulkOptions::default(),

@@ -58,10 +58,10 @@ pub fn expected_longest(study: &Study, condition: &Condition, workload: &Workloa
 pub fn prepare(workload: &Workload) -> Duration {
     match &workload.kind {
         WorkloadKind::Bulk {
-            size,
+            amount,
             pattern: Pattern::File,
             ..
-        } => PREPARE + Duration::from_secs(size.0 / SLOW_DISK),
+        } => PREPARE + Duration::from_secs(amount.bytes().0 / SLOW_DISK),
         _ => PREPARE,
     }
 }

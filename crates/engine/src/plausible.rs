@@ -7,7 +7,7 @@ use std::{
 
 use regatta_bed::PathCounters;
 use regatta_model::{
-    Argument, BedKind, BitRate, BulkOptions, Bytes, Condition, Link, Measurements, PacketCounter,
+    Amount, Argument, BedKind, BitRate, Bytes, Condition, Link, Measurements, PacketCounter,
     PathCheck, Phrase, Ratio, Text, Transport, Warning, WorkloadKind,
     metric::id,
     phrase, reason,
@@ -61,8 +61,10 @@ pub(crate) fn check(
     }
     // Slow start matters to what is sent as fast as it can be; the rest waits for answers, or for a
     // schedule.
-    if let WorkloadKind::Bulk { options, .. } = kind
-        && options.duration.is_none()
+    if let WorkloadKind::Bulk {
+        amount: Amount::Bytes(_),
+        ..
+    } = kind
         && let Some(bdp) = condition.bdp(&condition.forward)
         && size < bdp.0.saturating_mul(MIN_BDPS)
     {
@@ -158,10 +160,10 @@ pub(crate) fn held_up(merged: &Measurements) -> Option<Phrase> {
 /// Returns the reason why a bulk transfer is no measurement: nothing was sent, or nothing was delivered although the
 /// transport retransmits and waits for delivery.
 pub(crate) fn nothing_transferred(kind: &WorkloadKind, merged: &Measurements) -> Option<Phrase> {
-    let WorkloadKind::Bulk { size, .. } = kind else {
+    let WorkloadKind::Bulk { amount, .. } = kind else {
         return None;
     };
-    let is_zero = |name: &str| size.0 > 0 && merged.metrics.get(name) == Some(&0.0);
+    let is_zero = |name: &str| amount.bytes().0 > 0 && merged.metrics.get(name) == Some(&0.0);
     let retransmission = merged.facts.get("retransmission").map(Text::as_str);
     let delivers = !kind.abandons() && !matches!(retransmission, None | Some("none"));
     if is_zero(id::BYTES_SENT) {
@@ -205,13 +207,9 @@ pub(crate) fn path_warning(check: &PathCheck, is_real: bool) -> Option<Warning> 
 fn deadline_reached(kind: &WorkloadKind, deadline: Duration) -> Warning {
     match kind {
         WorkloadKind::Bulk {
-            options:
-                BulkOptions {
-                    duration: Some(duration),
-                    ..
-                },
+            amount: Amount::Time(time),
             ..
-        } => warning::not_delivered_by_the_deadline(*duration, deadline),
+        } => warning::not_delivered_by_the_deadline(*time, deadline),
         _ => warning::deadline_passed(deadline),
     }
 }

@@ -319,10 +319,10 @@ mod tests {
         let mut study = study(2, conditions, rounds);
         study.guest.clock = Clock::Virtual;
         study.deadline = Duration::from_secs(3600);
-        let WorkloadKind::Bulk { size, .. } = &mut study.workloads[0].kind else {
+        let WorkloadKind::Bulk { amount, .. } = &mut study.workloads[0].kind else {
             unreachable!("the study of the tests is of bulk transfers")
         };
-        *size = Bytes(megabytes * 1_000_000);
+        *amount = Bytes(megabytes * 1_000_000).into();
         Plan::new(&study).unwrap()
     }
 

@@ -59,8 +59,8 @@ pub use warning::{
     Argument, Phrase, Text, Warning, code as warning_code, fact, phrase, reason, template,
 };
 pub use workload::{
-    Arrivals, BulkOptions, Direction, Finish, Handshake, Opening, Pattern, Probe, ProbePlacement,
-    Spread, Verify, Workload, WorkloadKind,
+    Amount, Arrivals, BulkOptions, Direction, Finish, Handshake, Opening, Pattern, Probe,
+    ProbePlacement, Spread, Verify, Workload, WorkloadKind,
     competition::{Competition, CompetitionFlow},
     script::{self, Script},
 };

@@ -15,7 +15,7 @@ use crate::{
     named::named,
     phrase,
     template::{Argument, Phrase},
-    units::{Bytes, format_duration, nanos, optional_nanos},
+    units::{Bytes, format_duration, nanos},
 };
 
 /// Content of a message after its header.
@@ -158,6 +158,52 @@ impl Spread {
     }
 }
 
+/// Amount of a bulk transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Amount {
+    /// Size, of all flows of a direction together; the last message may be shorter.
+    #[serde(rename = "size_bytes")]
+    Bytes(Bytes),
+    /// Time for which messages are sent, none of which is shorter than the others.
+    #[serde(rename = "duration_ns", with = "nanos")]
+    Time(Duration),
+}
+
+impl Default for Amount {
+    fn default() -> Self {
+        Self::Bytes(Self::USUAL)
+    }
+}
+
+impl Amount {
+    /// Size where nothing names one.
+    const USUAL: Bytes = Bytes(10_000_000);
+
+    /// Returns the size; of a transfer for a time that of the content which it sends again and again.
+    #[must_use]
+    pub const fn bytes(self) -> Bytes {
+        match self {
+            Self::Bytes(size) => size,
+            Self::Time(_) => Self::USUAL,
+        }
+    }
+
+    /// Returns the time for which messages are sent; `None` of a size.
+    #[must_use]
+    pub const fn time(self) -> Option<Duration> {
+        match self {
+            Self::Bytes(_) => None,
+            Self::Time(time) => Some(time),
+        }
+    }
+}
+
+impl From<Bytes> for Amount {
+    fn from(size: Bytes) -> Self {
+        Self::Bytes(size)
+    }
+}
+
 /// Options of a bulk transfer; the defaults are one flow from the connecting host, all of it
 /// measured.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -167,9 +213,6 @@ pub struct BulkOptions {
     pub direction: Direction,
     /// Number of concurrent connections, each with an equal part of the size.
     pub flows: u32,
-    /// Duration of the transfer, instead of a size.
-    #[serde(rename = "duration_ns", with = "optional_nanos")]
-    pub duration: Option<Duration>,
     /// Time from the beginning of the transfer that is left out of goodput.
     #[serde(rename = "warm_up_ns", with = "nanos")]
     pub warm_up: Duration,
@@ -187,7 +230,6 @@ impl Default for BulkOptions {
         Self {
             direction: Direction::default(),
             flows: 1,
-            duration: None,
             warm_up: Duration::ZERO,
             opening: Opening::default(),
             finish: Finish::default(),
@@ -258,9 +300,9 @@ impl Default for Probe {
 pub enum WorkloadKind {
     /// Messages as fast as the transport carries them: by default one flow from the connecting host to the listening one.
     Bulk {
-        /// Total size; the last message may be shorter.
-        #[serde(rename = "size_bytes")]
-        size: Bytes,
+        /// Bytes to send, or time to send for.
+        #[serde(flatten)]
+        amount: Amount,
         /// Size of a message; of a write for transports that carry streams.
         #[serde(rename = "message_bytes")]
         message: Bytes,
@@ -357,7 +399,8 @@ impl WorkloadKind {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::Bulk { size, .. } | Self::StopAndWait { size, .. } => size.0,
+            Self::Bulk { amount, .. } => amount.bytes().0,
+            Self::StopAndWait { size, .. } => size.0,
             Self::RequestResponse {
                 requests,
                 request,
@@ -382,14 +425,14 @@ impl WorkloadKind {
     pub fn file_bytes(&self) -> Option<u64> {
         match self {
             Self::Bulk {
-                size,
+                amount,
                 message,
                 pattern: Pattern::File,
-                options,
-            } => Some(match options.duration {
-                None => size.0,
-                // A message is not cut to a size that does not count, and is read from one place of a file.
-                Some(_) => size.0.max(message.0),
+                ..
+            } => Some(match amount {
+                Amount::Bytes(size) => size.0,
+                // A whole message is read from one place of a file.
+                Amount::Time(_) => amount.bytes().max(*message).0,
             }),
             _ => None,
         }
@@ -400,7 +443,11 @@ impl WorkloadKind {
     #[must_use]
     pub fn whole_bytes(&self) -> Option<u64> {
         match self {
-            Self::Bulk { size, options, .. } if options.duration.is_none() => {
+            Self::Bulk {
+                amount: Amount::Bytes(size),
+                options,
+                ..
+            } => {
                 let directions = 1 + u64::from(options.direction == Direction::Both);
                 Some(size.0.saturating_mul(directions))
             }
@@ -415,9 +462,10 @@ impl WorkloadKind {
     #[must_use]
     pub fn largest_message(&self) -> (Bytes, bool) {
         match self {
-            Self::Bulk { size, message, .. } | Self::StopAndWait { size, message, .. } => {
-                (*message.min(size), true)
-            }
+            Self::Bulk {
+                amount, message, ..
+            } => ((*message).min(amount.bytes()), true),
+            Self::StopAndWait { size, message, .. } => (*message.min(size), true),
             Self::MultiStream { message, .. } => (*message, true),
             Self::RequestResponse {
                 request, response, ..
@@ -433,7 +481,10 @@ impl WorkloadKind {
     #[must_use]
     pub fn shorter(&self) -> Phrase {
         match self {
-            Self::Bulk { options, .. } if options.duration.is_some() => phrase::shorter_duration(),
+            Self::Bulk {
+                amount: Amount::Time(_),
+                ..
+            } => phrase::shorter_duration(),
             Self::Bulk { .. } | Self::StopAndWait { .. } => phrase::smaller_size(),
             Self::RequestResponse { .. } => phrase::fewer(Argument::option("--requests")),
             Self::ShortConnections { .. } => phrase::fewer(Argument::option("--connections")),
@@ -446,14 +497,16 @@ impl WorkloadKind {
     /// cut it short: its key in a study file, and its duration.
     #[must_use]
     pub fn part_not_within(&self, deadline: Duration) -> Option<(&'static str, Duration)> {
-        let options = match self {
-            Self::Bulk { options, .. } => options,
+        let (amount, options) = match self {
+            Self::Bulk {
+                amount, options, ..
+            } => (amount, options),
             Self::Script(script) => {
                 return Some(("steps", script.least_time())).filter(|(_, time)| *time >= deadline);
             }
             _ => return None,
         };
-        let duration = options.duration.map(|duration| ("duration", duration));
+        let duration = amount.time().map(|duration| ("duration", duration));
         let mut parts = duration.into_iter().chain([("warm_up", options.warm_up)]);
         parts.find(|(_, part)| *part >= deadline)
     }
@@ -463,14 +516,16 @@ impl WorkloadKind {
     pub fn description(&self) -> String {
         match self {
             Self::Bulk {
-                size,
+                amount,
                 message,
                 options,
                 ..
             } => {
-                let mut text = match options.duration.map(format_duration) {
-                    Some(duration) => format!("{duration} of messages of {message}"),
-                    None => format!("{size} in messages of {message}"),
+                let mut text = match amount {
+                    Amount::Time(time) => {
+                        format!("{} of messages of {message}", format_duration(*time))
+                    }
+                    Amount::Bytes(size) => format!("{size} in messages of {message}"),
                 };
                 text.push_str(match options.direction {
                     Direction::Forward => "",

@@ -282,7 +282,7 @@ macro_rules! contract_clauses {
                 several_flows(workloads::bulk(|it| it.flows = 2))
                 the_other_direction(workloads::bulk(|it| it.direction = Direction::Reverse))
                 both_directions(workloads::bulk(|it| it.direction = Direction::Both))
-                a_duration(workloads::bulk(|it| it.duration = Some(Duration::from_secs(1))))
+                a_duration(workloads::bulk_for_a_second())
                 an_answered_opening(workloads::bulk(|it| it.opening = Opening::Answered))
                 abandoning(workloads::bulk(|it| it.finish = Finish::Abandon))
                 stop_and_wait(workloads::stop_and_wait())
@@ -396,7 +396,7 @@ pub mod workloads {
     use std::time::Duration;
 
     use regatta_model::{
-        Arrivals, BulkOptions, Bytes, Handshake, Pattern, Script, Spread, WorkloadKind,
+        Amount, Arrivals, BulkOptions, Bytes, Handshake, Pattern, Script, Spread, WorkloadKind,
     };
 
     /// Returns a bulk transfer, of which `change` sets the options.
@@ -405,11 +405,21 @@ pub mod workloads {
         let mut options = BulkOptions::default();
         change(&mut options);
         WorkloadKind::Bulk {
-            size: Bytes(1000),
+            amount: Bytes(1000).into(),
             message: Bytes(100),
             pattern: Pattern::Data,
             options,
         }
+    }
+
+    /// Returns a bulk transfer for a time.
+    #[must_use]
+    pub fn bulk_for_a_second() -> WorkloadKind {
+        let mut kind = bulk(|_| {});
+        if let WorkloadKind::Bulk { amount, .. } = &mut kind {
+            *amount = Amount::Time(Duration::from_secs(1));
+        }
+        kind
     }
 
     /// Returns ten messages, one after another.

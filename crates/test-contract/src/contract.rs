@@ -11,8 +11,8 @@ use std::{
 
 use regatta_control::{Role, SideReport, TrialOrder};
 use regatta_model::{
-    BulkOptions, Bytes, Direction, OptionValue, Pattern, ProbePlacement, STACK_FACTS, Verify,
-    WorkloadKind, fact, stack,
+    Amount, BulkOptions, Bytes, Direction, OptionValue, Pattern, ProbePlacement, STACK_FACTS,
+    Verify, WorkloadKind, fact, stack,
 };
 use regatta_transport::{
     Carries, Driver, DriverDescriptor, OptionError, OptionKind, Result, TransportError,
@@ -323,26 +323,26 @@ pub fn probes_beside_streams_are_datagrams(driver: &dyn Driver) {
 /// A transport that multiplexes can have the probe under load on a stream of the transfer's connection:
 /// these are other metrics.
 pub fn a_probe_may_share_the_connection(driver: &dyn Driver) {
-    shares_the_connection(driver, BulkOptions::default());
+    shares_the_connection(driver, Bytes(100_000_000).into(), BulkOptions::default());
 }
 
 /// As [`a_probe_may_share_the_connection`], with that of the first of several flows.
 pub fn a_probe_may_share_the_connection_of_one_of_several_flows(driver: &dyn Driver) {
     shares_the_connection(
         driver,
+        Amount::Time(Duration::from_millis(300)),
         BulkOptions {
             flows: 2,
             // Under load both ways answers wait for the connection's window, which the flows use up, longer than this
             // lasts: those of the beginning are measured.
             direction: Direction::Both,
-            duration: Some(Duration::from_millis(300)),
             verify: Verify::Digest,
             ..BulkOptions::default()
         },
     );
 }
 
-fn shares_the_connection(driver: &dyn Driver, of_bulk: BulkOptions) {
+fn shares_the_connection(driver: &dyn Driver, amount_of_bulk: Amount, of_bulk: BulkOptions) {
     if !driver.descriptor().multiplexes {
         return;
     }
@@ -351,8 +351,11 @@ fn shares_the_connection(driver: &dyn Driver, of_bulk: BulkOptions) {
         probe.under_load = true;
         probe.interval = Duration::from_millis(1);
         probe.placement = ProbePlacement::Stream;
-        if let WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
-            *options = of_bulk;
+        if let WorkloadKind::Bulk {
+            amount, options, ..
+        } = &mut order.workload.kind
+        {
+            (*amount, *options) = (amount_of_bulk, of_bulk);
         }
     });
     let what = name(driver);

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use regatta_control::{SideReport, TrialOrder};
-use regatta_model::{BulkOptions, Direction, Finish, Opening, Pattern, Verify, WorkloadKind};
+use regatta_model::{
+    Amount, BulkOptions, Bytes, Direction, Finish, Opening, Pattern, Verify, WorkloadKind,
+};
 use regatta_transport::Driver;
 
 use crate::contract::{
@@ -43,17 +45,33 @@ impl Ran {
     }
 }
 
-/// Runs a transfer with the options and the order that `change` sets.
+/// Runs a transfer of a size with the options and the order that `change` sets.
 fn run(
     driver: &dyn Driver,
     (size, message): (u64, u64),
     change: impl Fn(&mut BulkOptions, &mut Duration),
 ) -> Ran {
+    run_amount(driver, (Bytes(size).into(), message), change)
+}
+
+/// Runs a transfer with the options and the order that `change` sets.
+fn run_amount(
+    driver: &dyn Driver,
+    (amount, message): (Amount, u64),
+    change: impl Fn(&mut BulkOptions, &mut Duration),
+) -> Ran {
     let name = driver.descriptor().name;
     let mut options = BulkOptions::default();
     change(&mut options, &mut Duration::default());
+    let size = amount.bytes().0;
     let (sender, receiver, _) = pair(driver, size, message, |order: &mut TrialOrder| {
-        if let WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
+        if let WorkloadKind::Bulk {
+            amount: of_order,
+            options,
+            ..
+        } = &mut order.workload.kind
+        {
+            *of_order = amount;
             change(options, &mut order.deadline);
         }
     });
@@ -61,7 +79,7 @@ fn run(
         sender,
         receiver,
         direction: options.direction,
-        what: format!("{name}, {size} bytes: {options:?}"),
+        what: format!("{name}, {amount:?}: {options:?}"),
     }
 }
 
@@ -104,10 +122,10 @@ pub fn an_answered_opening_delivers_everything(driver: &dyn Driver) {
 
 /// Data at which nobody looks is counted, whether it has an end or a duration.
 pub fn data_that_is_not_verified_is_counted(driver: &dyn Driver) {
-    for duration in [None, Some(Duration::from_millis(100))] {
-        let ran = run(driver, (1_000_003, 10_000), |options, _| {
+    let size = Amount::Bytes(Bytes(1_000_003));
+    for amount in [size, Amount::Time(Duration::from_millis(100))] {
+        let ran = run_amount(driver, (amount, 10_000), |options, _| {
             options.verify = Verify::None;
-            options.duration = duration;
             options.direction = Direction::Both;
         });
         let what = &ran.what;
@@ -119,7 +137,7 @@ pub fn data_that_is_not_verified_is_counted(driver: &dyn Driver) {
                 "{what}: {sent} {unit}, {delivered} arrived"
             );
         }
-        if duration.is_none() {
+        if amount == size {
             assert_eq!(
                 ran.total("bytes_sent"),
                 ran.in_all_directions(1_000_003),
@@ -131,8 +149,8 @@ pub fn data_that_is_not_verified_is_counted(driver: &dyn Driver) {
 
 /// A transfer with a duration takes about that time, and all that was sent arrives.
 pub fn a_duration_ends_a_transfer_cleanly(driver: &dyn Driver) {
-    let ran = run(driver, (1, 20_000), |options, _| {
-        options.duration = Some(Duration::from_millis(300));
+    let amount = Amount::Time(Duration::from_millis(300));
+    let ran = run_amount(driver, (amount, 20_000), |options, _| {
         options.flows = 2;
     });
     let (sender, receiver, what) = (&ran.sender, &ran.receiver, &ran.what);
@@ -152,8 +170,11 @@ pub fn a_warm_up_is_excluded(driver: &dyn Driver) {
         let probe = &mut order.workload.probe;
         probe.under_load = true;
         probe.interval = Duration::from_millis(10);
-        if let WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
-            options.duration = Some(Duration::from_millis(600));
+        if let WorkloadKind::Bulk {
+            amount, options, ..
+        } = &mut order.workload.kind
+        {
+            *amount = Amount::Time(Duration::from_millis(600));
             options.warm_up = Duration::from_millis(300);
         }
     });
@@ -179,8 +200,8 @@ pub fn flows_of_messages_end_after_their_duration(
     direction: Direction,
     flows: u32,
 ) {
-    let ran = run(driver, (1, 1000), |options, _| {
-        options.duration = Some(Duration::from_millis(600));
+    let amount = Amount::Time(Duration::from_millis(600));
+    let ran = run_amount(driver, (amount, 1000), |options, _| {
         options.warm_up = Duration::from_millis(300);
         options.direction = direction;
         options.flows = flows;

@@ -102,7 +102,9 @@ pub(crate) fn check_probe(
 /// Checks a workload for a system that moves whole files.
 pub(crate) fn over_files(name: &str, workload: &WorkloadKind) -> Result<(), Unsupported> {
     match workload {
-        WorkloadKind::Bulk { options, .. } => transfer::check_options(options),
+        WorkloadKind::Bulk {
+            amount, options, ..
+        } => transfer::check_options(*amount, options),
         other => Err(Unsupported::new(
             reason::only_files(name, other.name()),
             reason::choose_streams(),
@@ -181,7 +183,7 @@ mod tests {
     fn stream_probe_requires_multiplexing_and_an_applicable_workload() {
         let bulk = |options: BulkOptions| {
             let kind = WorkloadKind::Bulk {
-                size: Bytes(1),
+                amount: Bytes(1).into(),
                 message: Bytes(1),
                 pattern: Pattern::Data,
                 options,

@@ -129,7 +129,7 @@ pub fn order_for(role: Role, driver: &str, size: u64, message: u64) -> TrialOrde
         workload: Workload {
             name: "bulk".to_owned(),
             kind: WorkloadKind::Bulk {
-                size: Bytes(size),
+                amount: Bytes(size).into(),
                 message: Bytes(message),
                 pattern: Pattern::Data,
                 options: regatta_model::BulkOptions::default(),

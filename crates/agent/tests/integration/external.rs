@@ -25,7 +25,7 @@ fn both(trial: u32, program: &Path, size: u64) -> [TrialOrder; 2] {
         order.workload.probe.idle_messages = 0;
         order.workload.probe.under_load = false;
         order.workload.kind = WorkloadKind::Bulk {
-            size: Bytes(size),
+            amount: Bytes(size).into(),
             message: Bytes(10_000),
             pattern: Pattern::Data,
             options: regatta_model::BulkOptions::default(),

@@ -94,7 +94,7 @@ fn full_size(driver: &str) -> u64 {
 /// Changes an order to the transfer of a size.
 fn sized(order: &mut TrialOrder, size: u64, message: u64) {
     order.workload.kind = WorkloadKind::Bulk {
-        size: Bytes(size),
+        amount: Bytes(size).into(),
         message: Bytes(message),
         pattern: Pattern::Data,
         options: regatta_model::BulkOptions::default(),
@@ -298,7 +298,7 @@ const ABORT_LIMIT: Duration = Duration::from_secs(10);
 /// Makes the transfer endless: it cannot end by itself in the time that the test takes.
 fn endless(order: &mut TrialOrder) {
     order.workload.kind = WorkloadKind::Bulk {
-        size: Bytes(1_000_000_000_000),
+        amount: Bytes(1_000_000_000_000).into(),
         message: Bytes(1_000),
         pattern: Pattern::Zeros,
         options: regatta_model::BulkOptions::default(),

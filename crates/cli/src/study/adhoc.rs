@@ -416,10 +416,13 @@ mod tests {
         let names: Vec<&str> = two.workloads.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["bulk 60 s", "tcp:cc=bbr against tcp:cc=cubic"]);
         let of = |study: &regatta_model::Study| {
-            let regatta_model::WorkloadKind::Bulk { options, .. } = &study.workloads[0].kind else {
+            let regatta_model::WorkloadKind::Bulk {
+                amount, options, ..
+            } = &study.workloads[0].kind
+            else {
                 panic!("another kind")
             };
-            (options.duration, options.warm_up)
+            (amount.time(), options.warm_up)
         };
         let seconds = Duration::from_secs;
         assert_eq!(of(&two), (Some(seconds(60)), seconds(10)));

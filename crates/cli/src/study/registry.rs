@@ -2,7 +2,7 @@
 
 use regatta_bed::guest;
 use regatta_model::{
-    Clock, Study, Transport, Workload, WorkloadKind,
+    Amount, Clock, Study, Transport, Workload, WorkloadKind,
     study::{StudyError, StudyFile},
 };
 
@@ -182,7 +182,7 @@ pub fn check_endings(study: &Study) -> Result<(), RegistryError> {
     if study.guest.clock != Clock::Virtual {
         return Ok(());
     }
-    let for_a_time = |it: &&Workload| matches!(&it.kind, WorkloadKind::Bulk { options, .. } if options.duration.is_some());
+    let for_a_time = |it: &&Workload| matches!(it.kind, WorkloadKind::Bulk { amount: Amount::Time(_), .. });
     let Some(workload) = study.workloads.iter().find(for_a_time) else {
         return Ok(());
     };

@@ -71,7 +71,7 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
         workloads: vec![Workload {
             name: "bulk".into(),
             kind: WorkloadKind::Bulk {
-                size: Bytes(10_000_000),
+                amount: Bytes(10_000_000).into(),
                 message: Bytes(10_000),
                 pattern: Pattern::Data,
                 options: regatta_model::BulkOptions::default(),

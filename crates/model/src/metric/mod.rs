@@ -339,7 +339,7 @@ mod tests {
         let (size, message) = (Bytes(1), Bytes(1));
         let kinds = [
             WorkloadKind::Bulk {
-                size,
+                amount: size.into(),
                 message,
                 pattern: Pattern::Data,
                 options: BulkOptions::default(),

@@ -362,12 +362,14 @@ fn window(workload: &Workload) -> Option<(Duration, Duration)> {
     let mut from = Duration::ZERO;
     let mut until = Duration::MAX;
     for flow in flows {
-        let WorkloadKind::Bulk { options, .. } = &workload.of_transport(&flow.transport).kind
+        let WorkloadKind::Bulk {
+            amount, options, ..
+        } = &workload.of_transport(&flow.transport).kind
         else {
             return None;
         };
         from = from.max(flow.start.saturating_add(options.warm_up));
-        until = until.min(flow.start.saturating_add(options.duration?));
+        until = until.min(flow.start.saturating_add(amount.time()?));
     }
     Some((from, until))
 }

@@ -70,7 +70,8 @@ impl FormulaInputs {
     #[must_use]
     pub fn of(condition: &Condition, workload: &Workload) -> Option<Self> {
         let size = match &workload.kind {
-            WorkloadKind::Bulk { size, .. } | WorkloadKind::StopAndWait { size, .. } => size.0,
+            WorkloadKind::Bulk { amount, .. } => amount.bytes().0,
+            WorkloadKind::StopAndWait { size, .. } => size.0,
             _ => return None,
         };
         let link = match workload.kind.payload_direction() {

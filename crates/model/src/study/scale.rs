@@ -7,7 +7,7 @@ use crate::{
     phrase,
     units::{Bytes, Ratio, nanos},
     warning::{self, Warning},
-    workload::WorkloadKind,
+    workload::{Amount, WorkloadKind},
 };
 use serde::{Deserialize, Serialize};
 
@@ -142,17 +142,24 @@ impl WorkloadKind {
             std::mem::replace(&mut of.0, scaled) != scaled
         };
         match self {
-            Self::Bulk { options, .. } if options.duration.is_some() => {
+            Self::Bulk {
+                amount: Amount::Time(time),
+                options,
+                ..
+            } => {
                 if keeps_durations {
                     return false;
                 }
                 options.warm_up = options.warm_up.mul_f64(factor);
-                options.duration = options.duration.map(|time| time.mul_f64(factor));
+                *time = time.mul_f64(factor);
                 true
             }
-            Self::Bulk { size, message, .. } | Self::StopAndWait { size, message, .. } => {
-                bytes(size, *message)
+            Self::Bulk {
+                amount: Amount::Bytes(size),
+                message,
+                ..
             }
+            | Self::StopAndWait { size, message, .. } => bytes(size, *message),
             Self::RequestResponse { requests, .. } => count(requests),
             Self::MultiStream { messages, .. } => count(messages),
             Self::Script(script) => script.scale(factor),
@@ -254,10 +261,13 @@ mod tests {
             );
         }
         let by_time = scaled("rounds = 3", "duration = \"40s\"\nwarm_up = \"5s\"", 0.1);
-        let WorkloadKind::Bulk { options, .. } = by_time.workloads[0].kind else {
+        let WorkloadKind::Bulk {
+            amount, options, ..
+        } = by_time.workloads[0].kind
+        else {
             panic!("bulk")
         };
-        assert_eq!(options.duration, Some(Duration::from_secs(4)));
+        assert_eq!(amount, Amount::Time(Duration::from_secs(4)));
         assert_eq!(options.warm_up, Duration::from_millis(500));
     }
 

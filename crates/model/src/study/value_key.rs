@@ -5,9 +5,13 @@ use std::{collections::BTreeMap, ops::Range, time::Duration};
 use super::{
     error::Result,
     key::KeyKind,
-    section::{Section, Taken, set, set_some},
+    section::{Section, Taken, set},
 };
-use crate::{named::Named, units::Bytes, workload::Arrivals};
+use crate::{
+    named::Named,
+    units::Bytes,
+    workload::{Amount, Arrivals},
+};
 
 /// Key of a `T`: a kind of workload, or a probe.
 #[derive(Debug)]
@@ -36,8 +40,10 @@ pub(super) enum Field<'t> {
     Number(&'t mut dyn Number),
     /// Time.
     Time(&'t mut Duration),
-    /// Time that need not be set.
-    SomeTime(&'t mut Option<Duration>),
+    /// Amount as a size, with its bounds in bytes, both allowed.
+    Amount(&'t mut Amount, [u64; 2]),
+    /// Amount as a time.
+    AmountOfTime(&'t mut Amount),
     /// Value of an enumeration.
     NamedValue(&'t mut dyn NamedValue),
     /// `true` or `false`.
@@ -122,7 +128,14 @@ impl<T> ValueKey<T> {
                 span
             }),
             Field::Time(into) => set(self.time(section)?, into),
-            Field::SomeTime(into) => set_some(self.time(section)?, into),
+            Field::Amount(into, bounds) => {
+                let size = section.amount(self.name, self.example, bounds)?;
+                set(size.map(|(size, span)| (Amount::Bytes(size), span)), into)
+            }
+            Field::AmountOfTime(into) => {
+                let time = self.time(section)?;
+                set(time.map(|(time, span)| (Amount::Time(time), span)), into)
+            }
             Field::NamedValue(into) => into.read(section, self.name)?,
             Field::Flag(into) => set(section.flag(self.name)?, into),
             Field::Arrivals(into, of) => {

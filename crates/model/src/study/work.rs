@@ -14,8 +14,8 @@ use super::{
 use crate::{
     units::{Bytes, format_duration},
     workload::{
-        Arrivals, BulkOptions, Direction, Finish, Handshake, Opening, Pattern, Probe, Spread,
-        Workload, WorkloadKind, script::Script,
+        Amount, Arrivals, BulkOptions, Direction, Finish, Handshake, Opening, Pattern, Probe,
+        Spread, Workload, WorkloadKind, script::Script,
     },
 };
 
@@ -25,7 +25,7 @@ type Defaults = fn() -> WorkloadKind;
 /// Workload kinds, by their names in a file.
 const KINDS: &[(&str, Defaults)] = &[
     ("bulk", || WorkloadKind::Bulk {
-        size: Bytes(10_000_000),
+        amount: Amount::default(),
         message: Bytes(10_000),
         pattern: Pattern::Data,
         options: BulkOptions::default(),
@@ -144,14 +144,16 @@ fn check(
     deadline: Duration,
     span_of: impl Fn(&str) -> Range<usize>,
 ) -> Result<()> {
-    let options = match kind {
-        WorkloadKind::Bulk { options, .. } => options,
+    let (amount, options) = match kind {
+        WorkloadKind::Bulk {
+            amount, options, ..
+        } => (amount, options),
         WorkloadKind::Script(script) => return check_script(section, script, deadline),
         _ => return Ok(()),
     };
     let is_all_warm_up = |duration| duration < deadline && options.warm_up >= duration;
     refuse! { section;
-        options.duration.is_some_and(is_all_warm_up) => span_of("warm_up"),
+        amount.time().is_some_and(is_all_warm_up) => span_of("warm_up"),
             [name_of("warm_up"), " leaves nothing of ", name_of("duration"), " to be measured"],
             ["write a shorter ", name_of("warm_up"), ", or a longer ", name_of("duration")];
     }

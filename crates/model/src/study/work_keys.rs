@@ -65,10 +65,15 @@ macro_rules! keys {
 
 /// Keys of workloads, in the order of help and of `docs/workloads.md`, in which they are read.
 pub const WORKLOAD_KEYS: &[ValueKey<WorkloadKind>] = keys! {
-    "size" KeyKind::Size, "10MB", field!(Bulk | StopAndWait { size } => Field::Size(size, TRANSFER));
+    "size" KeyKind::Size, "10MB",
+        |kind| match kind {
+            WorkloadKind::Bulk { amount, .. } => Some(Field::Amount(amount, TRANSFER)),
+            WorkloadKind::StopAndWait { size, .. } => Some(Field::Size(size, TRANSFER)),
+            _ => None,
+        };
         "Bytes of one transfer, from the client to the server unless `--direction` says otherwise; several, as in `1MB,50MB`, are a workload each [default without a STUDY: 10MB]",
         "`10MB` | bytes to send in total: from the client to the server, unless the key `direction` of `bulk` says otherwise";
-    "duration" KeyKind::Time, "10s", field!(Bulk { options } => Field::SomeTime(&mut options.duration));
+    "duration" KeyKind::Time, "10s", field!(Bulk { amount } => Field::AmountOfTime(amount));
         "Time to send for, instead of a size",
         "not set | time to send for from the first connect call, or from its arrival where the listening host sends; instead of `size`",
         instead of "size";

@@ -71,7 +71,7 @@ impl Workload {
         let flows = self.competition.iter().flat_map(|it| &it.flows);
         let times: Option<BTreeSet<(Duration, Option<Duration>)>> = flows
             .map(|flow| match &self.of_transport(&flow.transport).kind {
-                WorkloadKind::Bulk { options, .. } => Some((flow.start, options.duration)),
+                WorkloadKind::Bulk { amount, .. } => Some((flow.start, amount.time())),
                 _ => None,
             })
             .collect();

@@ -65,7 +65,7 @@ fn flows_compete_beside_transports_that_run_alone() {
     assert_eq!(cells(&study, "flow"), ["a", "b"]);
     assert_eq!(cells(&study, "a against b"), ["a", "b"]);
     let (work, flows) = competition(&study, "a against b");
-    assert!(matches!(&work.kind, WorkloadKind::Bulk { options, .. } if options.duration.is_some()));
+    assert!(matches!(&work.kind, WorkloadKind::Bulk { amount, .. } if amount.time().is_some()));
     let starts: Vec<Duration> = flows.flows.iter().map(|flow| flow.start).collect();
     assert_eq!(starts, [Duration::ZERO, Duration::from_secs(5)]);
     assert_eq!(study.cells(), 8);

@@ -105,9 +105,9 @@ fn no_transfer_over_a_changing_path_ends_at_its_rate_before_the_last_step() {
             };
             let works = study.workloads.iter();
             for workload in works.filter(|it| it.is_under(&condition.name)) {
-                if let WorkloadKind::Bulk { size, options, .. } = &workload.kind {
-                    let by_size = size.0 as f64 * 8.0 / rate.0 as f64;
-                    let shortest = options.duration.map_or(by_size, |it| it.as_secs_f64());
+                if let WorkloadKind::Bulk { amount, .. } = &workload.kind {
+                    let by_size = amount.bytes().0 as f64 * 8.0 / rate.0 as f64;
+                    let shortest = amount.time().map_or(by_size, |it| it.as_secs_f64());
                     assert!(
                         shortest > last.at.as_secs_f64(),
                         "{name}: {}",

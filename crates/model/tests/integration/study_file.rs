@@ -50,10 +50,16 @@ fn a_small_study_gets_its_defaults() {
     assert_eq!(condition.forward.loss, Ratio(0.01));
     assert_eq!(condition.reverse.loss, Ratio(0.0));
     assert_eq!(condition.reverse.rate, Some(BitRate(50_000_000)));
-    let WorkloadKind::Bulk { size, message, .. } = &study.workloads[0].kind else {
+    let WorkloadKind::Bulk {
+        amount, message, ..
+    } = &study.workloads[0].kind
+    else {
         panic!("{:?}", study.workloads[0]);
     };
-    assert_eq!((*size, *message), (Bytes(20_000_000), Bytes(10_000)));
+    assert_eq!(
+        (amount.bytes(), *message),
+        (Bytes(20_000_000), Bytes(10_000))
+    );
 }
 
 #[test]

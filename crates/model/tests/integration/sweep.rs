@@ -148,10 +148,13 @@ fn transports_and_workloads_are_swept() {
             "bulk, size 10 MB, probe.under_load false",
         ]
     );
-    let WorkloadKind::Bulk { size, message, .. } = &study.workloads[3].kind else {
+    let WorkloadKind::Bulk {
+        amount, message, ..
+    } = &study.workloads[3].kind
+    else {
         panic!("{:?}", study.workloads[3]);
     };
-    assert_eq!((*size, *message), (Bytes(10_000_000), Bytes(1000)));
+    assert_eq!((amount.bytes(), *message), (Bytes(10_000_000), Bytes(1000)));
     assert!(!study.workloads[3].probe.under_load);
     let json = serde_json::to_string(&study).expect("a study is JSON");
     assert_eq!(

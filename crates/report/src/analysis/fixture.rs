@@ -131,7 +131,7 @@ fn workload(kind: WorkloadKind) -> Workload {
 /// Returns a workload that is ranked by goodput.
 pub fn bulk() -> Workload {
     workload(WorkloadKind::Bulk {
-        size: Bytes(1000),
+        amount: Bytes(1000).into(),
         message: Bytes(100),
         pattern: Pattern::Data,
         options: BulkOptions::default(),

@@ -38,7 +38,7 @@ pub(crate) struct Plan {
 impl Plan {
     pub(crate) fn new(order: &TrialOrder) -> Result<Self> {
         let WorkloadKind::Bulk {
-            size,
+            amount,
             message,
             pattern,
             ..
@@ -48,7 +48,7 @@ impl Plan {
             let what = reason::not_bulk(name);
             return Err(TransportError::order(what));
         };
-        Self::of(order, "", size, message, pattern)
+        Self::of(order, "", amount.bytes(), message, pattern)
     }
 
     /// Makes the messages of one part of a trial; the headers depend on its name `part`.

@@ -30,17 +30,16 @@ impl Bulk {
     pub(super) fn work(order: &TrialOrder) -> Result<Work> {
         let mut all_messages = Plan::new(order)?;
         let WorkloadKind::Bulk {
-            size,
+            amount,
             message,
             pattern,
             options,
-            ..
         } = order.workload.kind
         else {
             // Making the plan has refused it.
             return Err(for_streams());
         };
-        let duration = options.duration;
+        let (size, duration) = (amount.bytes(), amount.time());
         let BulkOptions { finish, verify, .. } = BulkOptions::default();
         let of_messages = BulkOptions {
             finish,

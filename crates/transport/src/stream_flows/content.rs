@@ -1,7 +1,7 @@
 //! Contents of the flows: the workloads over streams, one variant each.
 
 use regatta_control::TrialOrder;
-use regatta_model::{BulkOptions, Bytes, Pattern, WorkloadKind, metric::DelayMetrics};
+use regatta_model::{Amount, BulkOptions, Bytes, Pattern, WorkloadKind, metric::DelayMetrics};
 
 use super::{
     Flows, Shared, Tally,
@@ -50,11 +50,11 @@ impl Flows {
                 Ok(Self::of(parts, bytes, Content::Script(script)))
             }
             WorkloadKind::Bulk {
-                size,
+                amount,
                 message,
                 pattern,
                 options,
-            } => Self::of_bulk(order, size, (message, pattern), options),
+            } => Self::of_bulk(order, amount, (message, pattern), options),
             WorkloadKind::MultiStream {
                 messages,
                 message,
@@ -81,6 +81,7 @@ impl Flows {
         Self {
             flows,
             options: BulkOptions::default(),
+            duration: None,
             content,
             noise: None,
             file_bytes: 0,
@@ -122,25 +123,27 @@ impl Flows {
     /// Makes the flows of a bulk transfer.
     fn of_bulk(
         order: &TrialOrder,
-        size: Bytes,
+        amount: Amount,
         (message, pattern): (Bytes, Pattern),
         options: BulkOptions,
     ) -> Result<Self> {
+        let size = amount.bytes();
         let file = order.workload.kind.file_bytes();
         // A message is not cut to a size that does not count.
-        let file_bytes = file.unwrap_or(match options.duration {
-            None => size.0,
-            Some(_) => size.0.max(message.0),
+        let file_bytes = file.unwrap_or(match amount {
+            Amount::Bytes(size) => size.0,
+            Amount::Time(_) => size.0.max(message.0),
         });
         let all_messages = Plan::of(order, "", Bytes(file_bytes), message, pattern)?;
-        let flows = Part::of_bulk(&options, size.0, |part, index| match options.duration {
-            None => all_messages.part(part, index),
-            Some(_) => all_messages.endless(index),
+        let flows = Part::of_bulk(&options, size.0, |part, index| match amount {
+            Amount::Bytes(_) => all_messages.part(part, index),
+            Amount::Time(_) => all_messages.endless(index),
         })?;
         let sends = flows.iter().any(|flow| flow.sent_by == order.role);
         let noise = file.filter(|_| sends).map(Noise::of).transpose()?;
         Ok(Self {
             options,
+            duration: amount.time(),
             noise,
             file_bytes,
             ..Self::of(flows, size.0, Content::Bulk)

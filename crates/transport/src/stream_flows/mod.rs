@@ -14,9 +14,12 @@ mod schedule;
 mod script;
 mod sending;
 
-use std::sync::{
-    Arc, OnceLock,
-    atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
+use std::{
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering},
+    },
+    time::Duration,
 };
 
 use parking_lot::{Mutex, MutexGuard};
@@ -45,6 +48,8 @@ pub(crate) struct Flows {
     flows: Vec<Part>,
     /// Options of a bulk transfer.
     options: BulkOptions,
+    /// Time for which a bulk transfer sends, if it has no size.
+    duration: Option<Duration>,
     content: Content,
     /// File that is sent, at an end that sends from one.
     noise: Option<Noise>,

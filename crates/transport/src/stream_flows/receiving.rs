@@ -139,9 +139,7 @@ async fn take<K: Sink, S: ByteStream>(
             return Ok(true);
         }
         if closed {
-            return Ok(
-                shared.flows.options.duration.is_some() && sink.check().is_between_messages()
-            );
+            return Ok(shared.flows.duration.is_some() && sink.check().is_between_messages());
         }
         if skips {
             let most = sink.check().left();

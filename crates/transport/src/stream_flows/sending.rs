@@ -57,13 +57,12 @@ pub(super) async fn send<S: ByteStream>(
     }
     let (plan, live) = (&flow.plan, &shared.trial.context.live);
     let options = &shared.flows.options;
-    let checks_clock = options.duration.is_some() || !options.warm_up.is_zero();
+    let duration = shared.flows.duration;
+    let checks_clock = duration.is_some() || !options.warm_up.is_zero();
     let order = &shared.trial.order;
     let rate_bps = RATE.rate(&order.transport.options).map(|rate| rate.0);
     let clock_check_bytes = clock_check_bytes([order.path.link_rate_bps, rate_bps]);
-    let until = options
-        .duration
-        .map_or(MonotonicTime::NEVER, |time| shared.started + time);
+    let until = duration.map_or(MonotonicTime::NEVER, |time| shared.started + time);
     let digests = options.verify == Verify::Digest;
     let mut digest = crc32fast::Hasher::new();
     let mut memory = BytesMut::new();
@@ -145,7 +144,7 @@ pub(super) async fn send<S: ByteStream>(
         stream.send_message(opening, &Bytes::new()).await?;
     }
     stream.flush().await?;
-    if options.duration.is_some() {
+    if duration.is_some() {
         stream.finish().await?;
     }
     let digest = match digests {

@@ -23,7 +23,7 @@ use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use regatta_control::TrialOrder;
-use regatta_model::{BulkOptions, Facts, Pattern, Verify, Warning, WorkloadKind, reason};
+use regatta_model::{Amount, BulkOptions, Facts, Pattern, Verify, Warning, WorkloadKind, reason};
 
 use crate::{
     applicable,
@@ -207,20 +207,20 @@ impl Content {
 
 /// Checks that a bulk transfer is one that whole files can make: of a size, from the connecting
 /// host.
-pub(crate) fn check_options(options: &BulkOptions) -> Result<(), Unsupported> {
+pub(crate) fn check_options(amount: Amount, options: &BulkOptions) -> Result<(), Unsupported> {
     let left_alone = BulkOptions {
         verify: options.verify,
         warm_up: options.warm_up,
         ..BulkOptions::default()
     };
-    if *options == left_alone {
+    if *options == left_alone && amount.time().is_none() {
         return Ok(());
     }
     let (key, hint) = if options.flows != left_alone.flows {
         ("flows", reason::set_connections())
     } else if options.direction != left_alone.direction {
         ("direction", reason::leave_out_or_other_transport())
-    } else if options.duration.is_some() {
+    } else if amount.time().is_some() {
         ("duration", reason::size_instead())
     } else if options.opening != left_alone.opening {
         ("opening", reason::leave_out_or_other_transport())

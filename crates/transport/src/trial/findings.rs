@@ -4,7 +4,7 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use regatta_control::{PathHints, Role, SideReport};
 use regatta_model::{
-    Bytes, Facts, Histogram, Phrase, ProbePlacement, Text, Warning, WorkloadKind, fact,
+    Amount, Bytes, Facts, Histogram, Phrase, ProbePlacement, Text, Warning, WorkloadKind, fact,
     metric::{DelayMetrics, id},
     phrase,
     units::format_duration,
@@ -174,9 +174,10 @@ impl Findings {
         self.time(id::SET_UP_TIME_MEAN_NS, set_up);
         let (bytes, all) = (Bytes(delivered.bytes), Bytes(size));
         let delivered = match &trial.order.workload.kind {
-            WorkloadKind::Bulk { options, .. } if options.duration.is_some() => {
-                phrase::amount(bytes)
-            }
+            WorkloadKind::Bulk {
+                amount: Amount::Time(_),
+                ..
+            } => phrase::amount(bytes),
             _ if bytes < all => phrase::part_of(bytes, all),
             _ => phrase::all_of_it(all),
         };

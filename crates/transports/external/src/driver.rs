@@ -419,7 +419,7 @@ mod tests {
     fn work_that_the_contract_lacks_is_not_applicable() {
         let check = |kind: &WorkloadKind| Program(&AIOQUIC).applicable(&BTreeMap::new(), kind);
         let bulk = |flows| WorkloadKind::Bulk {
-            size: Bytes(1),
+            amount: Bytes(1).into(),
             message: Bytes(1),
             pattern: Pattern::Data,
             options: BulkOptions {

@@ -201,7 +201,7 @@ pub fn order(trial: u32, role: Role, driver: &str, tls: &TlsMaterial) -> TrialOr
         workload: Workload {
             name: "bulk".to_owned(),
             kind: WorkloadKind::Bulk {
-                size: Bytes(1_000_000),
+                amount: Bytes(1_000_000).into(),
                 message: Bytes(1_000),
                 pattern: Pattern::Data,
                 options: regatta_model::BulkOptions::default(),

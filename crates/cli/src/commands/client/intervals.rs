@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use regatta_control::{Host, Progress};
 use regatta_engine::unix_ns;
-use regatta_model::{BulkOptions, Bytes, Direction, WorkloadKind, units::nanoseconds};
+use regatta_model::{Amount, Direction, WorkloadKind, units::nanoseconds};
 
 use super::events::{Delivered, Interval};
 
@@ -31,17 +31,10 @@ pub enum PlannedEnd {
 impl PlannedEnd {
     pub fn of(kind: &WorkloadKind) -> Self {
         match kind {
-            WorkloadKind::Bulk {
-                options:
-                    BulkOptions {
-                        duration: Some(duration),
-                        ..
-                    },
-                ..
-            } => Self::Time(nanoseconds(*duration)),
-            WorkloadKind::Bulk {
-                size: Bytes(size), ..
-            } => Self::Bytes(*size),
+            WorkloadKind::Bulk { amount, .. } => match amount {
+                Amount::Time(time) => Self::Time(nanoseconds(*time)),
+                Amount::Bytes(size) => Self::Bytes(size.0),
+            },
             _ => Self::Unknown,
         }
     }

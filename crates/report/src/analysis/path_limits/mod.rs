@@ -185,9 +185,9 @@ impl Over<'_> {
     /// Returns the size of a message and the volume of a transfer, in bytes.
     fn sizes(&self) -> Option<(u64, u64)> {
         match &self.workload.kind {
-            WorkloadKind::Bulk { size, message, .. }
-            | WorkloadKind::StopAndWait { size, message, .. } => {
-                Some((message.0.min(size.0), size.0))
+            WorkloadKind::Bulk { .. } | WorkloadKind::StopAndWait { .. } => {
+                let (message, _) = self.workload.kind.largest_message();
+                Some((message.0, self.workload.kind.bytes()))
             }
             _ => None,
         }

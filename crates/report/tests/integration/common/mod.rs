@@ -157,7 +157,7 @@ pub fn study() -> Study {
         workloads: vec![Workload {
             name: "bulk-10MB".into(),
             kind: WorkloadKind::Bulk {
-                size: Bytes(10_000_000),
+                amount: Bytes(10_000_000).into(),
                 message: Bytes(10_000),
                 pattern: Pattern::Data, options: regatta_model::BulkOptions::default()
             },

@@ -63,7 +63,7 @@ pub fn header() -> RunHeader {
             workloads: vec![Workload {
                 name: "bulk".into(),
                 kind: WorkloadKind::Bulk {
-                    size: Bytes(10_000_000),
+                    amount: Bytes(10_000_000).into(),
                     message: Bytes(10_000),
                     pattern: Pattern::Data,
                     options: regatta_model::BulkOptions::default(),

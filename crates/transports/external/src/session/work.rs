@@ -2,7 +2,7 @@
 
 use regatta_control::TrialOrder;
 use regatta_model::{
-    BulkOptions, Bytes, Direction, Finish, Opening, Pattern, WorkloadKind, reason,
+    Amount, BulkOptions, Bytes, Direction, Finish, Opening, Pattern, WorkloadKind, reason,
 };
 use regatta_transport::{Result, StatedExchange, TransportError, Unsupported};
 
@@ -29,14 +29,14 @@ impl Work {
         let kind = &order.workload.kind;
         check(kind).map_err(TransportError::Unsupported)?;
         if let WorkloadKind::Bulk {
-            size,
+            amount,
             message,
             pattern,
             options,
         } = kind
         {
             return Ok(Self {
-                content: bulk((*size, *message), *pattern, order.seed)?,
+                content: bulk((amount.bytes(), *message), *pattern, order.seed)?,
                 finish: options.finish,
                 exchange: None,
             });
@@ -66,8 +66,11 @@ pub(crate) fn check(kind: &WorkloadKind) -> Result<(), Unsupported> {
     }
     match kind {
         WorkloadKind::Bulk {
-            pattern, options, ..
-        } => check_bulk(*pattern, options),
+            amount,
+            pattern,
+            options,
+            ..
+        } => check_bulk(*amount, *pattern, options),
         WorkloadKind::StopAndWait { .. } | WorkloadKind::RequestResponse { .. } => Ok(()),
         _ => Err(Unsupported::new(
             reason::not_by_programs(kind.name()),
@@ -77,11 +80,11 @@ pub(crate) fn check(kind: &WorkloadKind) -> Result<(), Unsupported> {
 }
 
 /// Checks whether the contract has the options of a bulk transfer.
-fn check_bulk(pattern: Pattern, options: &BulkOptions) -> Result<(), Unsupported> {
+fn check_bulk(amount: Amount, pattern: Pattern, options: &BulkOptions) -> Result<(), Unsupported> {
     let unsupported = [
         (options.direction != Direction::Forward, "direction"),
         (options.flows != 1, "flows"),
-        (options.duration.is_some(), "duration"),
+        (amount.time().is_some(), "duration"),
         (!options.warm_up.is_zero(), "warm_up"),
         (options.opening == Opening::Answered, "opening"),
         (pattern == Pattern::File, "pattern = \"file\""),

@@ -8,7 +8,7 @@ use std::{
 };
 
 use regatta_control::{Note, ProblemKind, Role, SideReport, TrialOrder};
-use regatta_model::{BulkOptions, Direction, Finish, OptionValue, Pattern, WorkloadKind};
+use regatta_model::{Amount, BulkOptions, Direction, Finish, OptionValue, Pattern, WorkloadKind};
 use regatta_test_support::processes::running_with;
 use regatta_transport::{
     Session, TransportError,
@@ -387,7 +387,7 @@ regatta_test_contract::test_cases! { workloads_outside_the_contract_are_unsuppor
     a_workload_that_its_description_lacks(stop_and_wait())
     both_directions(bulk(|options| options.direction = Direction::Both))
     several_flows(bulk(|options| options.flows = 2))
-    a_duration(bulk(|options| options.duration = Some(Duration::from_secs(1))))
+    a_duration(for_a_second())
     a_warm_up(bulk(|options| options.warm_up = Duration::from_secs(1)))
     abandoning(bulk(|options| options.finish = Finish::Abandon))
 }
@@ -535,11 +535,19 @@ fn bulk(change: fn(&mut BulkOptions)) -> WorkloadKind {
     let mut options = BulkOptions::default();
     change(&mut options);
     WorkloadKind::Bulk {
-        size: regatta_model::Bytes(1000),
+        amount: regatta_model::Bytes(1000).into(),
         message: regatta_model::Bytes(100),
         pattern: Pattern::Data,
         options,
     }
+}
+
+fn for_a_second() -> WorkloadKind {
+    let mut kind = bulk(|_| {});
+    if let WorkloadKind::Bulk { amount, .. } = &mut kind {
+        *amount = Amount::Time(Duration::from_secs(1));
+    }
+    kind
 }
 
 fn workloads_outside_the_contract_are_unsupported(kind: WorkloadKind) {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use regatta_control::{ProblemKind, Role};
-use regatta_model::{Direction, OptionValue, Pattern, Verify, WorkloadKind};
+use regatta_model::{Amount, Direction, OptionValue, Pattern, Verify, WorkloadKind};
 use regatta_test_contract::contract;
 use regatta_transport::{Driver, TransportError, testing};
 
@@ -63,8 +63,11 @@ fn the_congestion_control_is_set_and_read_back_at_both_ends(
 #[test]
 fn timeouts_of_a_closed_connection_are_reported() {
     let pair = testing::run_pair(driver("tcp"), 1000, 20_000, |order| {
-        if let WorkloadKind::Bulk { options, .. } = &mut order.workload.kind {
-            options.duration = Some(Duration::from_millis(300));
+        if let WorkloadKind::Bulk {
+            amount, options, ..
+        } = &mut order.workload.kind
+        {
+            *amount = Amount::Time(Duration::from_millis(300));
             options.warm_up = Duration::from_millis(100);
         }
     })

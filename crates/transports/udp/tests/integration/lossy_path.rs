@@ -100,7 +100,7 @@ fn run_to_the_deadline(loss: f64) -> (SideReport, SideReport) {
         order.path.round_trip_delay = 2 * there.delay;
         order.path.longest_one_way = there.delay + RELAY_LATENESS;
         order.workload.kind = WorkloadKind::Bulk {
-            size: Bytes(1 << 40),
+            amount: Bytes(1 << 40).into(),
             message: Bytes(1000),
             pattern: Pattern::Data,
             options: regatta_model::BulkOptions::default(),

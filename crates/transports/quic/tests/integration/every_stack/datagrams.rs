@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use regatta_control::{ProblemKind, TrialOrder};
-use regatta_model::{Bytes, OptionValue, WorkloadKind};
+use regatta_model::{Amount, Bytes, OptionValue, WorkloadKind};
 use regatta_test_contract::contract;
 use regatta_transport::{
     Carries, ClientSession, Driver, DriverDescriptor, OptionError, ServerSession, TransportError,
@@ -196,11 +196,15 @@ impl ByDatagram {
         let mut order = order.clone();
         let mode = OptionValue::Text("datagram".to_owned());
         order.transport.options.insert("mode".to_owned(), mode);
-        if let WorkloadKind::Bulk { size, message, .. } = &mut order.workload.kind {
+        if let WorkloadKind::Bulk {
+            amount, message, ..
+        } = &mut order.workload.kind {
             // The contract's messages are sized for streams in some clauses, and its endless
             // transfers for these.
             *message = Bytes(message.0.min(8000));
-            *size = Bytes(size.0.min(20_000_000_000_000));
+            if let Amount::Bytes(size) = amount {
+                size.0 = size.0.min(20_000_000_000_000);
+            }
         }
         order
     }
