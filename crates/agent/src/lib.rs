@@ -61,19 +61,12 @@ pub fn registry() -> Vec<&'static dyn Driver> {
     .concat()
 }
 
-/// Drivers whose stacks this build leaves out, by the name of the driver, which is that of the feature.
-pub const LEFT_OUT: &[&str] = &[
-    #[cfg(not(feature = "quic-quinn"))]
-    "quic-quinn",
-    #[cfg(not(feature = "quic-noq"))]
-    "quic-noq",
-    #[cfg(not(feature = "quic-quiche"))]
-    "quic-quiche",
-    #[cfg(not(feature = "quic-s2n"))]
-    "quic-s2n",
-    #[cfg(not(feature = "sctp-userspace"))]
-    "sctp-userspace",
-];
+/// Whether this build leaves the stack of a driver out, whose name is that of the feature.
+#[must_use]
+pub fn is_left_out(driver: &str) -> bool {
+    let is_of_sctp = driver == "sctp-userspace" && cfg!(not(feature = "sctp-userspace"));
+    is_of_sctp || regatta_transport_quic::LEFT_OUT.contains(&driver)
+}
 
 /// Looks a driver up by its name.
 #[must_use]

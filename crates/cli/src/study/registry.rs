@@ -97,7 +97,7 @@ fn with_congestion_control(name: &str) -> Option<(&'static str, String)> {
 pub fn check(transport: &Transport) -> Result<(), RegistryError> {
     let name = &*transport.driver;
     let Some(driver) = regatta_agent::find_driver(name) else {
-        if regatta_agent::LEFT_OUT.contains(&name) {
+        if regatta_agent::is_left_out(name) {
             return Err(RegistryError::transport(
                 format!("`{name}` was left out of this build"),
                 format!("build with `cargo build --release --features {name}`"),
@@ -182,7 +182,15 @@ pub fn check_endings(study: &Study) -> Result<(), RegistryError> {
     if study.guest.clock != Clock::Virtual {
         return Ok(());
     }
-    let for_a_time = |it: &&Workload| matches!(it.kind, WorkloadKind::Bulk { amount: Amount::Time(_), .. });
+    let for_a_time = |it: &&Workload| {
+        matches!(
+            it.kind,
+            WorkloadKind::Bulk {
+                amount: Amount::Time(_),
+                ..
+            }
+        )
+    };
     let Some(workload) = study.workloads.iter().find(for_a_time) else {
         return Ok(());
     };

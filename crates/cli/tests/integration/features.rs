@@ -66,15 +66,17 @@ fn every_crate_is_tested_with_every_check() {
     let text = include_str!("../../../../Cargo.toml");
     let manifest: toml::Table = toml::from_str(text).expect("TOML");
     let packages = &manifest["profile"]["bench"]["package"];
-    let members = manifest["workspace"]["members"]
-        .as_array()
-        .expect("members");
+    let output = Command::new(env!("CARGO"))
+        .args(["metadata", "--no-deps", "--offline"])
+        .args(["--format-version", "1"])
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .expect("cargo runs");
+    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let members = metadata["packages"].as_array().expect("packages");
+    assert!(members.len() > 30, "{}", members.len());
     for member in members {
-        let member = member.as_str().expect("a path");
-        let path = format!("{}/../../{member}/Cargo.toml", env!("CARGO_MANIFEST_DIR"));
-        let crate_manifest: toml::Table =
-            toml::from_str(&std::fs::read_to_string(path).expect("a manifest")).expect("TOML");
-        let name = crate_manifest["package"]["name"].as_str().expect("a name");
+        let name = member["name"].as_str().expect("a name");
         if name == "regatta-workspace-hack" {
             continue;
         }

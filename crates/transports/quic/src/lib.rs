@@ -11,27 +11,42 @@
 //! two packages over one source.
 
 use regatta_transport::Driver;
-#[cfg(feature = "noq")]
-pub use regatta_transport_quic_noq as noq_driver;
-#[cfg(feature = "quiche")]
-pub use regatta_transport_quic_quiche as quiche_driver;
-#[cfg(feature = "quinn")]
-pub use regatta_transport_quic_quinn as quinn_driver;
-#[cfg(feature = "s2n")]
-pub use regatta_transport_quic_s2n as s2n_driver;
 
-/// Returns all drivers of this crate, in the order of tables.
-#[must_use]
-pub fn drivers() -> &'static [&'static dyn Driver] {
-    static DRIVERS: &[&dyn Driver] = &[
-        #[cfg(feature = "quinn")]
-        &quinn_driver::DRIVER,
-        #[cfg(feature = "noq")]
-        &noq_driver::DRIVER,
-        #[cfg(feature = "quiche")]
-        &quiche_driver::DRIVER,
-        #[cfg(feature = "s2n")]
-        &s2n_driver::DRIVER,
-    ];
-    DRIVERS
+/// Passes all stacks to another macro, which takes `([$($stack:ident $name:literal $package:ident;)*] …)`: a name of its own,
+/// that of the feature, and the package. The driver is `quic-` and the name of the feature.
+#[macro_export]
+macro_rules! stacks {
+    ($then:ident $($argument:tt)*) => {
+        $then! {
+            [
+                quinn "quinn" regatta_transport_quic_quinn;
+                noq "noq" regatta_transport_quic_noq;
+                quiche "quiche" regatta_transport_quic_quiche;
+                s2n "s2n" regatta_transport_quic_s2n;
+            ]
+            $($argument)*
+        }
+    };
 }
+
+macro_rules! define {
+    ([$($stack:ident $name:literal $package:ident;)*]) => {
+        /// Returns all drivers of this crate, in the order of tables.
+        #[must_use]
+        pub fn drivers() -> &'static [&'static dyn Driver] {
+            static DRIVERS: &[&dyn Driver] = &[$(
+                #[cfg(feature = $name)]
+                &$package::DRIVER,
+            )*];
+            DRIVERS
+        }
+
+        /// Names of the drivers whose stacks this build leaves out.
+        pub const LEFT_OUT: &[&str] = &[$(
+            #[cfg(not(feature = $name))]
+            concat!("quic-", $name),
+        )*];
+    };
+}
+
+stacks!(define);

@@ -11,12 +11,15 @@ fn driver(name: &str) -> &'static dyn Driver {
         .expect("the driver is registered")
 }
 
-regatta_test_contract::contract_tests! {
-    quinn: streams => driver("quic-quinn");
-    noq: streams => driver("quic-noq");
-    quiche: streams => driver("quic-quiche");
-    s2n: streams => driver("quic-s2n");
+macro_rules! contract_tests_over_streams {
+    ([$($stack:ident $name:literal $package:ident;)*]) => {
+        regatta_test_contract::contract_tests! {
+            $($stack: streams => driver(concat!("quic-", $name));)*
+        }
+    };
 }
+
+regatta_transport_quic::stacks!(contract_tests_over_streams);
 
 #[test]
 fn every_driver_has_its_cases() {

@@ -8,7 +8,7 @@ use regatta_transport::{
     TransportError,
     testing::{Pair, run_pair},
 };
-use regatta_transport_quic::quiche_driver::DRIVER as QUICHE;
+use regatta_transport_quic_quiche::DRIVER as QUICHE;
 
 fn pair_of(size: u64, message: u64, change: impl Fn(&mut TrialOrder)) -> Pair {
     run_pair(&QUICHE, size, message, |order| {

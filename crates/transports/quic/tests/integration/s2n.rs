@@ -15,7 +15,7 @@ use regatta_transport::{
     stream::{StreamClient, StreamServer},
     testing::{Pair, order_for, run_pair},
 };
-use regatta_transport_quic::s2n_driver::{DRIVER as S2N, S2nEndpoint, streams};
+use regatta_transport_quic_s2n::{DRIVER as S2N, S2nEndpoint, streams};
 
 fn pair(size: u64, message: u64, change: impl Fn(&mut TrialOrder)) -> Pair {
     run_pair(&S2N, size, message, |order| {

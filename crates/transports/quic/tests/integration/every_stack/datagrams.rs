@@ -198,7 +198,8 @@ impl ByDatagram {
         order.transport.options.insert("mode".to_owned(), mode);
         if let WorkloadKind::Bulk {
             amount, message, ..
-        } = &mut order.workload.kind {
+        } = &mut order.workload.kind
+        {
             // The contract's messages are sized for streams in some clauses, and its endless
             // transfers for these.
             *message = Bytes(message.0.min(8000));
@@ -210,38 +211,37 @@ impl ByDatagram {
     }
 }
 
-/// Makes the tests of the contract of messages for these stacks.
-macro_rules! contract_tests_in_datagrams {
-    ($($module:ident => $name:expr);+ $(;)?) => {
-        regatta_test_contract::contract_tests! {
-            $(
-                // What is as with streams is not tried again.
-                $module: messages[
-                    random_data_is_delivered,
-                    random_data_of_another_seed_is_not_delivered,
-                    probes_are_answered,
-                    the_deadline_is_kept,
-                    an_abort_ends_both_ends,
-                    an_abort_ends_a_receiver_that_waits,
-                    a_vanished_receiver_is_noticed,
-                    a_wrong_token_is_refused,
-                    a_stranger_is_refused,
-                ] => ByDatagram::of(driver($name))
-            );+
-        }
-    };
-}
+/// The contract of messages.
+mod of_messages {
+    use super::*;
 
-contract_tests_in_datagrams! {
-    quinn_contract => "quic-quinn";
-    noq_contract => "quic-noq";
-    quiche_contract => "quic-quiche";
-    s2n_contract => "quic-s2n";
-}
+    macro_rules! contract_tests_in_datagrams {
+        ([$($stack:ident $name:literal $package:ident;)*]) => {
+            regatta_test_contract::contract_tests! {
+                $(
+                    // What is as with streams is not tried again.
+                    $stack: messages[
+                        random_data_is_delivered,
+                        random_data_of_another_seed_is_not_delivered,
+                        probes_are_answered,
+                        the_deadline_is_kept,
+                        an_abort_ends_both_ends,
+                        an_abort_ends_a_receiver_that_waits,
+                        a_vanished_receiver_is_noticed,
+                        a_wrong_token_is_refused,
+                        a_stranger_is_refused,
+                    ] => ByDatagram::of(driver(concat!("quic-", $name)));
+                )*
+            }
+        };
+    }
 
-#[test]
-fn every_driver_has_its_cases() {
-    contract::drivers_have_cases(&tested_drivers(), drivers());
+    regatta_transport_quic::stacks!(contract_tests_in_datagrams);
+
+    #[test]
+    fn every_driver_has_its_cases() {
+        contract::drivers_have_cases(&tested_drivers(), drivers());
+    }
 }
 
 fn datagram_mode_carries_messages(driver: &dyn Driver) {

@@ -3,12 +3,18 @@
 /// Makes one test for each of these functions and each stack: functions of one argument, the driver.
 macro_rules! for_each_stack {
     ($($test:ident),+ $(,)?) => {
+        regatta_transport_quic::stacks!(driver_tests_of $($test)+);
+    };
+}
+
+macro_rules! driver_tests_of {
+    ([$($stack:ident $name:literal $package:ident;)*] $($test:ident)+) => {
+        driver_tests_of!(@ [$($test),+] $($stack $name)*);
+    };
+    (@ $tests:tt $($stack:ident $name:literal)*) => {
         regatta_test_contract::driver_tests! {
-            [$($test),+]
-            quinn => $crate::every_stack::driver("quic-quinn");
-            noq => $crate::every_stack::driver("quic-noq");
-            quiche => $crate::every_stack::driver("quic-quiche");
-            s2n => $crate::every_stack::driver("quic-s2n");
+            $tests
+            $($stack => $crate::every_stack::driver(concat!("quic-", $name));)*
         }
     };
 }

@@ -31,7 +31,7 @@ fn request_files(driver: &dyn Driver, order: &mut TrialOrder) {
 
 #[test]
 fn event_log_of_noq_requires_its_build_feature() {
-    let noq = &regatta_transport_quic::noq_driver::DRIVER;
+    let noq = &regatta_transport_quic_noq::DRIVER;
     let pair = run_pair(noq, 1000, 10_000, |order| {
         option(order, "qlog", OptionValue::Flag(true));
     });

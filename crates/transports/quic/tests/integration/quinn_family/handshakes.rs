@@ -16,7 +16,8 @@ use regatta_transport::{
     stream::{StreamClient, StreamServer},
     testing::order_for,
 };
-use regatta_transport_quic::{noq_driver, quinn_driver};
+use regatta_transport_quic_noq as noq_driver;
+use regatta_transport_quic_quinn as quinn_driver;
 
 use super::relay::relay;
 

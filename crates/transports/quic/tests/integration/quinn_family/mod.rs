@@ -5,8 +5,8 @@ macro_rules! for_both {
     ($($test:ident),+ $(,)?) => {
         regatta_test_contract::driver_tests! {
             [$($test),+]
-            quinn => &regatta_transport_quic::quinn_driver::DRIVER;
-            noq => &regatta_transport_quic::noq_driver::DRIVER;
+            quinn => &regatta_transport_quic_quinn::DRIVER;
+            noq => &regatta_transport_quic_noq::DRIVER;
         }
     };
 }
