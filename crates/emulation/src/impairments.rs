@@ -2,26 +2,19 @@
 
 use std::collections::VecDeque;
 
-use regatta_model::{Link, PacketCounter};
+use regatta_model::{Impairment, Link, PacketCounter};
 
 use crate::rng::{Chance, LinkRng, Purpose};
 
-/// Causes of a loss.
-const LOSS: u64 = 1;
-const BURST: u64 = 2;
-const LIST: u64 = 4;
-/// The packet arrives twice.
-pub(crate) const TWICE: u64 = 8;
-/// The packet skips the propagation delay.
-pub(crate) const SKIPS: u64 = 16;
-/// One of the packet's bits is flipped; see [`ImpairmentRng::flipped_bit`].
-pub(crate) const CORRUPTED: u64 = 32;
-/// The packet is lost if its sender asks for ECN.
-pub(crate) const ECT_LOSS: u64 = 64;
-/// The packet's ECN field is cleared.
-pub(crate) const BLEACHED: u64 = 128;
-/// The packet has ECT(1) in the place of ECT(0).
-pub(crate) const REMARKED: u64 = 256;
+/// The packet is lost in a burst, or by the list. The lower bits are those of [`bit`].
+const BURST: u64 = 1 << 62;
+const LIST: u64 = 1 << 63;
+const LOSS: u64 = bit(Impairment::Loss);
+
+/// Returns the bit of an impairment.
+pub(crate) const fn bit(impairment: Impairment) -> u64 {
+    1 << impairment as u32
+}
 
 /// Impairments drawn for one packet: two words, which stay in registers.
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,8 +39,8 @@ impl PacketImpairments {
 
     /// Whether the packet has this impairment.
     #[inline]
-    pub(crate) fn has(self, flag: u64) -> bool {
-        self.flags & flag != 0
+    pub(crate) const fn has(self, impairment: Impairment) -> bool {
+        self.flags & bit(impairment) != 0
     }
 }
 
@@ -89,12 +82,8 @@ struct Rare {
     bursts: Option<Bursts>,
     /// Ordinals of the packets still to lose, from 0, rising.
     list: VecDeque<u64>,
-    reordering: Option<Trial>,
-    duplication: Option<Trial>,
-    corruption: Option<Trial>,
-    ect_loss: Option<Trial>,
-    bleaching: Option<Trial>,
-    remarking: Option<Trial>,
+    /// Those of [`Impairment::ALL`] but the loss, which many links have.
+    trials: [Option<Trial>; Impairment::ALL.len()],
     /// Draw of the bit to flip in the last packet, if one is to be flipped.
     flipped: u64,
 }
@@ -116,10 +105,11 @@ impl ImpairmentRng {
     /// state that it had in `before`.
     pub(crate) fn new(link: &Link, seed: (u64, u64), ordinal: u64, before: Option<&Self>) -> Self {
         let draws = |purpose| LinkRng::new(seed, purpose, ordinal);
-        let trial = |ratio: f64, purpose| {
+        let trial = |impairment: Impairment| {
+            let ratio = impairment.of(link).0;
             (ratio > 0.0).then(|| Trial {
                 chance: Chance::new(ratio),
-                draws: draws(purpose),
+                draws: draws(Purpose::Impairment(impairment)),
             })
         };
         let bursts = link.loss_bursts.map(|settings| Bursts {
@@ -142,24 +132,17 @@ impl ImpairmentRng {
         let rare = Rare {
             bursts,
             list,
-            reordering: trial(link.reorder_ratio.0, Purpose::Reordering),
-            duplication: trial(link.duplicate_ratio.0, Purpose::Duplication),
-            corruption: trial(link.corrupt_ratio.0, Purpose::Corruption),
-            ect_loss: trial(link.ect_loss_ratio.0, Purpose::EctLoss),
-            bleaching: trial(link.ecn_bleach_ratio.0, Purpose::Bleaching),
-            remarking: trial(link.ecn_remark_ratio.0, Purpose::Remarking),
+            trials: Impairment::ALL.map(|it| match it {
+                Impairment::Loss => None,
+                it => trial(it),
+            }),
             flipped: 0,
         };
         let has_rare = rare.bursts.is_some()
             || !rare.list.is_empty()
-            || rare.reordering.is_some()
-            || rare.duplication.is_some()
-            || rare.corruption.is_some()
-            || rare.ect_loss.is_some()
-            || rare.bleaching.is_some()
-            || rare.remarking.is_some();
+            || rare.trials.iter().any(Option::is_some);
         Self {
-            loss: trial(link.loss.0, Purpose::Loss),
+            loss: trial(Impairment::Loss),
             jitter: (!link.jitter.is_zero() && link.jitter_span().is_none())
                 .then(|| draws(Purpose::Jitter)),
             rare: has_rare.then(|| Box::new(rare)),
@@ -194,17 +177,14 @@ impl Rare {
     fn add(&mut self, ordinal: u64, impairments: &mut PacketImpairments) {
         let is_listed = self.list.pop_front_if(|next| *next == ordinal).is_some();
         let flag = |flag, hit| if hit { flag } else { 0 };
-        let hits = |trial: &mut Option<Trial>| trial.as_mut().is_some_and(Trial::hits);
-        impairments.flags |= flag(LIST, is_listed)
-            | flag(BURST, self.bursts.as_mut().is_some_and(Bursts::loses))
-            | flag(SKIPS, hits(&mut self.reordering))
-            | flag(TWICE, hits(&mut self.duplication))
-            | flag(CORRUPTED, hits(&mut self.corruption))
-            | flag(ECT_LOSS, hits(&mut self.ect_loss))
-            | flag(BLEACHED, hits(&mut self.bleaching))
-            | flag(REMARKED, hits(&mut self.remarking));
-        if let Some(trial) = &mut self.corruption {
-            self.flipped = trial.draws.next();
+        impairments.flags |=
+            flag(LIST, is_listed) | flag(BURST, self.bursts.as_mut().is_some_and(Bursts::loses));
+        for (impairment, trial) in Impairment::ALL.into_iter().zip(&mut self.trials) {
+            let Some(trial) = trial else { continue };
+            impairments.flags |= flag(bit(impairment), trial.hits());
+            if impairment == Impairment::Corruption {
+                self.flipped = trial.draws.next();
+            }
         }
     }
 }
@@ -224,10 +204,16 @@ mod tests {
             };
             impairments.lost()
         };
-        assert_eq!(lost(LIST | BURST | LOSS | TWICE), Some(PacketCounter::List));
-        assert_eq!(lost(BURST | LOSS | SKIPS), Some(PacketCounter::Burst));
-        assert_eq!(lost(LOSS | CORRUPTED), Some(PacketCounter::Loss));
-        assert_eq!(lost(TWICE | SKIPS | CORRUPTED), None);
+        let [twice, skips, corrupted] = [
+            Impairment::Duplication,
+            Impairment::Reordering,
+            Impairment::Corruption,
+        ]
+        .map(bit);
+        assert_eq!(lost(LIST | BURST | LOSS | twice), Some(PacketCounter::List));
+        assert_eq!(lost(BURST | LOSS | skips), Some(PacketCounter::Burst));
+        assert_eq!(lost(LOSS | corrupted), Some(PacketCounter::Loss));
+        assert_eq!(lost(twice | skips | corrupted), None);
     }
 
     /// The n-th packet has its impairments of the n-th draw, whether the draws began with it or with the first packet.

@@ -2,16 +2,14 @@
 
 use std::collections::VecDeque;
 
-use regatta_model::{Condition, PacketCounter};
+use regatta_model::{Condition, Impairment, PacketCounter};
 
 use crate::{
     bottleneck::Bottleneck,
     correlated_delay::CorrelatedDelay,
     discipline::{Discipline, Fates, Limit},
     flows::{Counted, FlowCounters, FlowPath, Flows},
-    impairments::{
-        BLEACHED, CORRUPTED, ECT_LOSS, ImpairmentRng, PacketImpairments, REMARKED, SKIPS, TWICE,
-    },
+    impairments::{ImpairmentRng, PacketImpairments},
     in_flight::{InFlight, InFlightPacket},
     outcome::{Counters, Discarded, Due, Offer},
     packet::{Ecn, Packet},
@@ -147,14 +145,15 @@ impl<P: Packet> EmulatedLink<P> {
         let mut outcome = Offer::Carried;
         let lost = impairments.lost().or_else(|| {
             let asks = |packet: &P| packet.ecn() != Ecn::NotEct;
-            let is_lost = impairments.has(ECT_LOSS) && waiting.packet.as_ref().is_some_and(asks);
+            let is_lost =
+                impairments.has(Impairment::EctLoss) && waiting.packet.as_ref().is_some_and(asks);
             is_lost.then_some(PacketCounter::EctLoss)
         });
         if let Some(cause) = lost {
             if let Some(packet) = waiting.packet.take() {
                 outcome = self.dropped(packet, cause);
             }
-        } else if impairments.has(CORRUPTED)
+        } else if impairments.has(Impairment::Corruption)
             && let Some(packet) = &mut waiting.packet
         {
             packet.flip_bit(self.impairment_rng.flipped_bit());
@@ -379,16 +378,16 @@ impl<P: Packet> EmulatedLink<P> {
         let Some(mut packet) = waiting.packet else {
             return;
         };
-        if impairments.has(SKIPS) {
+        if impairments.has(Impairment::Reordering) {
             packet.skips_delay();
         }
-        if impairments.has(BLEACHED | REMARKED) {
+        if impairments.has(Impairment::Bleaching) || impairments.has(Impairment::Remarking) {
             self.change_ecn(&mut packet, impairments);
         }
         let at = self
             .due(sent, impairments)
             .saturating_add(self.flows.delay(&packet));
-        if impairments.has(TWICE) {
+        if impairments.has(Impairment::Duplication) {
             self.counters.packets[PacketCounter::Duplicated] += 1;
             self.hold(at, ordinal, size, packet.duplicate());
         }
@@ -400,7 +399,7 @@ impl<P: Packet> EmulatedLink<P> {
     fn change_ecn(&mut self, packet: &mut P, impairments: PacketImpairments) {
         let (changed, counter) = match packet.ecn() {
             Ecn::NotEct => return,
-            _ if impairments.has(BLEACHED) => (Ecn::NotEct, PacketCounter::Bleached),
+            _ if impairments.has(Impairment::Bleaching) => (Ecn::NotEct, PacketCounter::Bleached),
             Ecn::Ect0 => (Ecn::Ect1, PacketCounter::Remarked),
             Ecn::Ect1 | Ecn::Ce => return,
         };
@@ -410,7 +409,7 @@ impl<P: Packet> EmulatedLink<P> {
 
     #[inline]
     fn due(&mut self, sent: u64, impairments: PacketImpairments) -> u64 {
-        if impairments.has(SKIPS) {
+        if impairments.has(Impairment::Reordering) {
             self.counters.packets[PacketCounter::Reordered] += 1;
             return sent;
         }

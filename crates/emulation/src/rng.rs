@@ -4,20 +4,15 @@ use rand_chacha::{
     ChaCha8Rng,
     rand_core::{Rng, SeedableRng},
 };
+use regatta_model::Impairment;
 
 /// Purpose of a stream of draws; each purpose has its own random numbers from the same seed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    Loss = 0,
-    Jitter = 1,
-    Bursts = 2,
-    Reordering = 3,
-    Duplication = 4,
-    Corruption = 5,
-    Discipline = 6,
-    EctLoss = 7,
-    Bleaching = 8,
-    Remarking = 9,
+    Impairment(Impairment),
+    Jitter,
+    Bursts,
+    Discipline,
 }
 
 impl Purpose {
@@ -25,16 +20,22 @@ impl Purpose {
     const fn per_packet(self) -> u64 {
         match self {
             // Loss and change of state; whether, and which bit.
-            Self::Bursts | Self::Corruption => 2,
+            Self::Bursts | Self::Impairment(Impairment::Corruption) => 2,
             _ => 1,
         }
     }
 
     /// Returns the number of the stream. The first two were laid out before there were others.
     const fn stream(self, direction: u64) -> u64 {
-        match self {
-            Self::Loss | Self::Jitter => 2 * direction + self as u64,
-            _ => 2 * self as u64 + direction,
+        let number = match self {
+            Self::Impairment(impairment) => impairment.stream(),
+            Self::Jitter => 1,
+            Self::Bursts => 2,
+            Self::Discipline => 6,
+        };
+        match number {
+            0 | 1 => 2 * direction + number,
+            _ => 2 * number + direction,
         }
     }
 }
@@ -99,17 +100,24 @@ mod tests {
     use super::*;
 
     const ALL: [Purpose; 10] = [
-        Purpose::Loss,
+        Purpose::Impairment(Impairment::Loss),
         Purpose::Jitter,
         Purpose::Bursts,
-        Purpose::Reordering,
-        Purpose::Duplication,
-        Purpose::Corruption,
+        Purpose::Impairment(Impairment::Reordering),
+        Purpose::Impairment(Impairment::Duplication),
+        Purpose::Impairment(Impairment::Corruption),
         Purpose::Discipline,
-        Purpose::EctLoss,
-        Purpose::Bleaching,
-        Purpose::Remarking,
+        Purpose::Impairment(Impairment::EctLoss),
+        Purpose::Impairment(Impairment::Bleaching),
+        Purpose::Impairment(Impairment::Remarking),
     ];
+
+    #[test]
+    fn every_impairment_is_a_purpose() {
+        for impairment in Impairment::ALL {
+            assert!(ALL.contains(&Purpose::Impairment(impairment)));
+        }
+    }
 
     #[test]
     fn every_purpose_and_direction_has_its_own_stream() {

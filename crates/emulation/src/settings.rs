@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_model::{Condition, Link, Ratio};
+use regatta_model::{Condition, Impairment, Link, Ratio};
 
 use crate::{bottleneck::Bottleneck, delay::Propagation};
 
@@ -126,16 +126,10 @@ fn ratios(link: &Link) -> Result<(), LinkError> {
         ]
         .map(|ratio| ("loss in bursts", ratio))
     });
-    let single = [
-        ("loss", link.loss),
-        ("reordering", link.reorder_ratio),
-        ("duplication", link.duplicate_ratio),
-        ("corruption", link.corrupt_ratio),
-        ("ECT loss", link.ect_loss_ratio),
-        ("ECN bleaching", link.ecn_bleach_ratio),
-        ("ECN re-marking", link.ecn_remark_ratio),
-    ];
-    let mut all = single.into_iter().chain(bursts);
+    let single = Impairment::ALL
+        .into_iter()
+        .map(|it| (it.name(), it.of(link)));
+    let mut all = single.chain(bursts);
     match all.find(|(_, ratio)| !(0.0..=1.0).contains(&ratio.0)) {
         Some((what, Ratio(value))) => Err(LinkError::Ratio { what, value }),
         None => Ok(()),

@@ -31,8 +31,8 @@ pub mod workload;
 pub use causes::causes;
 pub use condition::{
     Condition, DelayDistribution, DeliveryTrace, GilbertElliott, HOST_SETTINGS, HostSetting,
-    HostTuning, HostValue, Link, QueueDiscipline, RateOf, RedThresholds, SHIPPED_TRACES, Setting,
-    ShippedTrace, Step, SysctlSetting, Tuning, differing_sysctls,
+    HostTuning, HostValue, Impairment, Link, QueueDiscipline, RateOf, RedThresholds,
+    SHIPPED_TRACES, Setting, ShippedTrace, Step, SysctlSetting, Tuning, differing_sysctls,
 };
 pub use facts::{Facts, HostFacts};
 pub use host_sample::{HostSample, HostSamples};

@@ -2,7 +2,7 @@
 
 use regatta_model::{Condition, Link, Ratio, units::format_duration};
 
-use crate::language::{quantity, render, tr};
+use crate::language::{particular, quantity, render, tr};
 
 /// Describes the path of a condition: `100 Mbit/s, RTT 30 ms, 5 % loss each way`. What has a value each way begins with
 /// that of the connecting host's packets.
@@ -38,7 +38,7 @@ pub fn path_text(condition: &Condition) -> String {
         let further = link.particulars();
         let all: Vec<String> = jitter
             .into_iter()
-            .chain(further.iter().map(render))
+            .chain(further.iter().map(particular))
             .collect();
         (!all.is_empty()).then(|| all.join(", "))
     };

@@ -5,8 +5,8 @@ use std::{fmt::Write, time::Duration};
 use regatta_engine::{CutTransfers, Done, Plan};
 use regatta_live::coarse_duration;
 use regatta_model::{
-    BitRate, Bytes, Clock, Condition, Direction, HostTuning, Link, Part, Phrase, Shard, Study,
-    Transport, Until, Warning, WorkloadKind,
+    BitRate, Bytes, Clock, Condition, Direction, HostTuning, Link, Part, Shard, Study, Transport,
+    Until, Warning, WorkloadKind,
     units::{format_duration, nanoseconds},
 };
 use serde::Serialize;
@@ -393,7 +393,7 @@ fn link_text(condition: &Condition, link: &Link) -> String {
     let queue = condition.queue_text(link);
     parts.push(format!("queue {queue}"));
     parts.push(format!("loss {}", link.loss));
-    parts.extend(link.particulars().iter().map(Phrase::to_string));
+    parts.extend(link.particulars().iter().map(ToString::to_string));
     parts.join(", ")
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use regatta_emulation::{Direction, Ecn, EmulatedLink, Offer, Packet};
 use regatta_model::{
-    BitRate, Condition, DelayDistribution, GilbertElliott, Link, PacketCounter, Ratio,
+    BitRate, Condition, DelayDistribution, GilbertElliott, Impairment, Link, PacketCounter, Ratio,
 };
 
 const SEED: u64 = 20_261_121;
@@ -279,12 +279,11 @@ impl Packet for Marked {
     }
 }
 
-/// Offers a thousand packets of each codepoint in turn. Returns the number of those that arrive with each, in the order
-/// Not-ECT, ECT(0), ECT(1), CE, and the counters of lost, cleared and re-marked packets.
-fn codepoints(change: fn(&mut Link)) -> ([usize; 4], [u64; 3]) {
-    const ALL: [Ecn; 4] = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce];
-    let mut link = Link::default();
-    change(&mut link);
+/// ECN codepoints.
+const ALL: [Ecn; 4] = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce];
+
+/// Offers a thousand packets of each codepoint in turn to a link.
+fn offered_each_codepoint(link: Link) -> EmulatedLink<Marked> {
     let condition = Condition {
         name: "c".into(),
         forward: link.clone(),
@@ -297,6 +296,15 @@ fn codepoints(change: fn(&mut Link)) -> ([usize; 4], [u64; 3]) {
     for number in 0..4000_u64 {
         emulated.offer(number, Marked(ALL[(number % 4) as usize]));
     }
+    emulated
+}
+
+/// Returns the number of packets that arrive with each codepoint, in the order Not-ECT, ECT(0), ECT(1), CE, and the counters of
+/// lost, cleared and re-marked packets.
+fn codepoints(change: fn(&mut Link)) -> ([usize; 4], [u64; 3]) {
+    let mut link = Link::default();
+    change(&mut link);
+    let mut emulated = offered_each_codepoint(link);
     let arrived: Vec<Ecn> = std::iter::from_fn(|| emulated.poll(u64::MAX))
         .map(|due| due.packet.0)
         .collect();
@@ -310,6 +318,18 @@ fn codepoints(change: fn(&mut Link)) -> ([usize; 4], [u64; 3]) {
         ]
         .map(|it| counters[it]),
     )
+}
+
+#[test]
+fn every_impairment_is_applied_and_counted() {
+    for impairment in Impairment::ALL {
+        let mut link = Link::default();
+        *impairment.of_mut(&mut link) = Ratio(1.0);
+        let mut emulated = offered_each_codepoint(link);
+        while emulated.poll(u64::MAX).is_some() {}
+        let counted = emulated.counters().packets[impairment.counter()];
+        assert!(counted >= 1000, "{impairment:?}: {counted}");
+    }
 }
 
 #[test]

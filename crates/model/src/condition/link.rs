@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::named::{is_default, named};
 
-use super::trace::DeliveryTrace;
+use super::{Impairment, trace::DeliveryTrace};
 use crate::{
     metric::PacketCounter,
     units::{BitRate, Bytes, Ratio, nanos, optional_nanos},
@@ -339,12 +339,15 @@ impl Link {
             PacketCounter::List => !self.loss_list.is_empty(),
             PacketCounter::Discipline => self.discipline != QueueDiscipline::DropTail,
             PacketCounter::Marked => self.ecn,
-            PacketCounter::Corrupted => self.corrupt_ratio.0 > 0.0,
-            PacketCounter::Duplicated => self.duplicate_ratio.0 > 0.0,
-            PacketCounter::Reordered => self.reorder_ratio.0 > 0.0,
-            PacketCounter::EctLoss => self.ect_loss_ratio.0 > 0.0,
-            PacketCounter::Bleached => self.ecn_bleach_ratio.0 > 0.0,
-            PacketCounter::Remarked => self.ecn_remark_ratio.0 > 0.0,
+            PacketCounter::Corrupted
+            | PacketCounter::Duplicated
+            | PacketCounter::Reordered
+            | PacketCounter::EctLoss
+            | PacketCounter::Bleached
+            | PacketCounter::Remarked => {
+                let mut counted = Impairment::ALL.iter().filter(|it| it.counter() == counter);
+                counted.any(|it| it.of(self).0 > 0.0)
+            }
         }
     }
 
@@ -409,12 +412,8 @@ impl Link {
     /// Whether every packet of an idle link arrives once, whole and after the same delay.
     #[must_use]
     pub fn treats_alike(&self) -> bool {
-        let never = |ratio: Ratio| ratio.0 <= 0.0;
-        never(self.loss)
-            && never(self.reorder_ratio)
-            && never(self.duplicate_ratio)
-            && never(self.corrupt_ratio)
-            && never(self.ect_loss_ratio)
+        let mut impairments = Impairment::ALL.iter();
+        impairments.all(|it| !it.changes_arrival() || it.of(self).0 <= 0.0)
             && self.jitter.is_zero()
             && self.loss_bursts.is_none()
             && self.loss_list.is_empty()

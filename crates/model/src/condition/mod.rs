@@ -1,6 +1,7 @@
 //! The network path that a study asks for.
 
 mod capacity;
+mod impairment;
 mod link;
 mod red;
 mod shipped_traces;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use impairment::Impairment;
 pub use link::{DelayDistribution, GilbertElliott, Link, QueueDiscipline, RateOf};
 pub use red::RedThresholds;
 pub use shipped_traces::{SHIPPED_TRACES, ShippedTrace};

@@ -3,7 +3,11 @@
 use std::ops::Range;
 
 use super::{draft::Draft, error::Result, message::Message, section::Section};
-use crate::{condition::Link, metric::Unit, warning::Phrase};
+use crate::{
+    condition::{Impairment, Link},
+    metric::Unit,
+    warning::Phrase,
+};
 
 /// Key of a condition.
 #[derive(Debug)]
@@ -32,6 +36,9 @@ pub struct PathKey {
     pub(super) fault: Option<fn(&Link, u64) -> Option<Fault>>,
     /// The quantity that `steps` can change, if the key is one.
     pub(super) quantity: Option<Quantity>,
+    /// The impairment whose probability is the key's value, with an example of it: it is read, described as in the name of a
+    /// condition unless there is a text of its own, and checked.
+    pub(super) impairment: Option<(Impairment, &'static str)>,
 }
 
 /// Quantity of a link that can rise or fall by steps.
@@ -102,6 +109,7 @@ impl PathKey {
             describe: None,
             fault: None,
             quantity: None,
+            impairment: None,
         }
     }
 
@@ -129,6 +137,16 @@ impl PathKey {
 
     pub(super) const fn read(mut self, read: Read) -> Self {
         self.read = Some(read);
+        self
+    }
+
+    /// Makes the key that of an impairment's probability.
+    pub(super) const fn impairment(
+        mut self,
+        impairment: Impairment,
+        example: &'static str,
+    ) -> Self {
+        self.impairment = Some((impairment, example));
         self
     }
 

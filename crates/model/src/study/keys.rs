@@ -1,7 +1,7 @@
 //! Keys of a condition: one row for each, of which the reader of studies, the command line, the names of
 //! conditions, descriptions in plans and reports, checks and `docs/conditions.md` are made.
 
-use std::{ops::Range, time::Duration};
+use std::{fmt, ops::Range, time::Duration};
 
 use super::{
     draft::Draft,
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     condition::{
-        Condition, DelayDistribution, DeliveryTrace, GilbertElliott, HostTuning, Link,
+        Condition, DelayDistribution, DeliveryTrace, GilbertElliott, HostTuning, Impairment, Link,
         QueueDiscipline, RateOf, SHIPPED_TRACES, ShippedTrace,
     },
     metric::Unit,
@@ -204,27 +204,22 @@ pub const PATH_KEYS: &[PathKey] = &[
         .help("Packets that skip the delay and so overtake others, each way")
         .doc("probability with which a packet skips the delay and so overtakes packets in flight | 0")
         .in_name(7, "{} reordered")
-        .read(|s, d, key| Ok(set(s.parsed(key, "1%")?, &mut d.link.reorder_ratio)))
-        .describe(|link| share(link.reorder_ratio, phrase::reordered))
-        .fault(|link, _| no_share(link.reorder_ratio).or_else(|| faults! {
+        .impairment(Impairment::Reordering, "1%")
+        .fault(|link, _| faults! {
             link.reorder_ratio.0 > 0.0 && link.delay.is_zero() =>
                 [name_of("reorder"), " lets packets skip the delay, and there is no delay to skip"],
                 ["add ", text_setting("delay", "15ms")];
-        })),
+        }),
     PathKey::new("duplicate", KeyKind::Ratio)
         .help("Packets that arrive twice, each way")
         .doc("probability with which a packet arrives twice | 0")
         .in_name(8, "{} duplicated")
-        .read(|s, d, key| Ok(set(s.parsed(key, "1%")?, &mut d.link.duplicate_ratio)))
-        .describe(|link| share(link.duplicate_ratio, phrase::duplicated))
-        .fault(|link, _| no_share(link.duplicate_ratio)),
+        .impairment(Impairment::Duplication, "1%"),
     PathKey::new("corrupt", KeyKind::Ratio)
         .help("Packets of which a bit is flipped, each way")
         .doc("probability with which one bit of a packet, anywhere in it, is flipped. The checksums of IP, TCP, UDP and SCTP detect it and the host drops the packet, so that a transport sees a loss | 0")
         .in_name(9, "{} corrupted")
-        .read(|s, d, key| Ok(set(s.parsed(key, "1%")?, &mut d.link.corrupt_ratio)))
-        .describe(|link| share(link.corrupt_ratio, phrase::corrupted))
-        .fault(|link, _| no_share(link.corrupt_ratio)),
+        .impairment(Impairment::Corruption, "1%"),
     PathKey::new("rate", KeyKind::Rate)
         .help("Rate of the bottleneck, each way; `unlimited` for none [default without a STUDY: 100Mbit/s]")
         .doc("rate of the bottleneck; `unlimited` for none | unlimited")
@@ -367,23 +362,20 @@ pub const PATH_KEYS: &[PathKey] = &[
         .help("Packets whose ECN field the path clears, each way")
         .doc("probability with which the path clears the ECN field of a packet, and a mark with it, as some routers do | 0")
         .in_name(30, "{} bleached")
-        .read(|s, d, key| Ok(set(s.parsed(key, "100%")?, &mut d.link.ecn_bleach_ratio)))
-        .describe(|link| share(link.ecn_bleach_ratio, phrase::ecn_bleached))
-        .fault(|link, _| no_share(link.ecn_bleach_ratio)),
+        .impairment(Impairment::Bleaching, "100%")
+        .describe(|link| share(link.ecn_bleach_ratio, phrase::ecn_bleached)),
     PathKey::new("ecn_remark", KeyKind::Ratio)
         .help("Packets with ECT(0) to which the path gives ECT(1), each way")
         .doc("probability with which the path changes ECT(0) of a packet to ECT(1), as some routers do | 0")
         .in_name(31, "{} re-marked")
-        .read(|s, d, key| Ok(set(s.parsed(key, "100%")?, &mut d.link.ecn_remark_ratio)))
-        .describe(|link| share(link.ecn_remark_ratio, phrase::ecn_remarked))
-        .fault(|link, _| no_share(link.ecn_remark_ratio)),
+        .impairment(Impairment::Remarking, "100%")
+        .describe(|link| share(link.ecn_remark_ratio, phrase::ecn_remarked)),
     PathKey::new("ect_loss", KeyKind::Ratio)
         .help("Packets lost because their senders ask for ECN, each way")
         .doc("probability with which a packet whose sender asks for ECN (ECT or CE) is lost, beside `loss` | 0")
         .in_name(32, "{} loss of ECT")
-        .read(|s, d, key| Ok(set(s.parsed(key, "100%")?, &mut d.link.ect_loss_ratio)))
-        .describe(|link| share(link.ect_loss_ratio, phrase::ect_lost))
-        .fault(|link, _| no_share(link.ect_loss_ratio)),
+        .impairment(Impairment::EctLoss, "100%")
+        .describe(|link| share(link.ect_loss_ratio, phrase::ect_lost)),
     PathKey::new("mtu", KeyKind::PacketSize)
         .help("Largest IP packet [default without a STUDY: 1500B]")
         .doc("largest IP packet, both ways; the hosts' interfaces refuse larger ones, as Ethernet does | 1500, of the loopback 65536")
@@ -406,11 +398,15 @@ pub const PATH_KEYS: &[PathKey] = &[
 /// Reads the keys of a link that are present, over the given values.
 pub(super) fn read_link(section: &mut Section<'_>, draft: &mut Draft) -> Result<()> {
     for key in PATH_KEYS {
-        if let Some(read) = key.read
-            && let Some(span) = read(section, draft, key.name)?
-        {
-            draft.spans.insert(key.name, span);
-        }
+        let span = match (key.impairment, key.read) {
+            (Some((impairment, example)), _) => {
+                let ratio = section.parsed(key.name, example)?;
+                set(ratio, impairment.of_mut(&mut draft.link))
+            }
+            (None, Some(read)) => read(section, draft, key.name)?,
+            (None, None) => None,
+        };
+        draft.spans.extend(span.map(|span| (key.name, span)));
     }
     Ok(())
 }
@@ -419,15 +415,46 @@ pub(super) fn read_link(section: &mut Section<'_>, draft: &mut Draft) -> Result<
 /// and hint. `mtu` is the largest packet, in bytes.
 pub(super) fn fault(link: &Link, mtu: u64) -> Option<(&'static str, Fault)> {
     let mut keys = PATH_KEYS.iter();
-    keys.find_map(|key| Some((key.name, key.fault?(link, mtu)?)))
+    keys.find_map(|key| {
+        let of_ratio = key.impairment.and_then(|(it, _)| no_share(it.of(link)));
+        let fault = of_ratio.or_else(|| key.fault?(link, mtu));
+        Some((key.name, fault?))
+    })
 }
 
 impl Link {
     /// Describes each setting other than delay, jitter, independent loss, rate and queue.
     #[must_use]
-    pub fn particulars(&self) -> Vec<Phrase> {
+    pub fn particulars(&self) -> Vec<Particular> {
         let keys = PATH_KEYS.iter();
-        keys.filter_map(|key| key.describe?(self)).collect()
+        let described = keys.filter_map(|key| match (key.describe, key.impairment) {
+            (Some(describe), _) => describe(self).map(Particular::Phrase),
+            (None, Some((impairment, _))) => {
+                let ratio = impairment.of(self);
+                (ratio.0 > 0.0).then_some(Particular::Share(key.in_name, ratio))
+            }
+            (None, None) => None,
+        });
+        described.collect()
+    }
+}
+
+/// Description of a setting of a link.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Particular {
+    /// Text of its own.
+    Phrase(Phrase),
+    /// Share of the packets, in the place of `{}` in a text.
+    Share(&'static str, Ratio),
+}
+
+/// In English.
+impl fmt::Display for Particular {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Phrase(phrase) => phrase.fmt(f),
+            Self::Share(text, ratio) => f.write_str(&text.replace("{}", &ratio.to_string())),
+        }
     }
 }
 
@@ -623,7 +650,11 @@ mod tests {
         };
         let rate = link.rate_text().to_string();
         assert_eq!(rate, "trace `lte`, 12 Mbit/s on average");
-        let particulars: Vec<String> = link.particulars().iter().map(Phrase::to_string).collect();
+        let particulars: Vec<String> = link
+            .particulars()
+            .iter()
+            .map(Particular::to_string)
+            .collect();
         assert_eq!(
             particulars,
             [

@@ -47,7 +47,7 @@ pub use guest::{Clock, GuestMistake, GuestSetup, Guests};
 pub use host_address::HostAddress;
 pub use hosts_file::{Attach, LOCAL, RemoteHost, Shaping};
 pub use key::{KeyKind, PathKey};
-pub use keys::PATH_KEYS;
+pub use keys::{PATH_KEYS, Particular};
 pub use message::{Message, MessagePart};
 pub use names::nearest;
 pub use overlay::Overlay;

@@ -44,9 +44,6 @@ phrases! {
     loss_in_bursts(loss: Ratio) = "{loss} loss in bursts";
     packet_lost(number: u64) = "packet {number} lost";
     packets_lost_by_list(packets: u64) = "{packets} packets lost by list";
-    reordered(part: Ratio) = "{part} reordered";
-    duplicated(part: Ratio) = "{part} duplicated";
-    corrupted(part: Ratio) = "{part} corrupted";
     bursts_of(bytes: Bytes) = "bursts of {bytes}";
     codel(target: Duration, interval: Duration) = "CoDel with target {target} and interval {interval}";
     fq_codel(target: Duration, interval: Duration) = "FQ-CoDel with target {target} and interval {interval}";

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use regatta_emulation::netem_table;
 use regatta_model::{
-    Condition, GilbertElliott, Link, LossBy, Offloads, PathSetup, Placement, QueueDiscipline,
-    RateOf, Ratio, RedThresholds, units::nanoseconds,
+    Condition, GilbertElliott, Impairment, Link, LossBy, Offloads, PathSetup, Placement,
+    QueueDiscipline, RateOf, Ratio, RedThresholds, units::nanoseconds,
 };
 
 use super::qdisc::{Algorithm, Aqm, Bucket, Loss, Netem, Pace, Qdisc, Waiting};
@@ -83,13 +83,8 @@ impl Stages {
         let rate = link.rate.map(|rate| rate.0);
         let has_no_rate = rate.is_none();
         let has_aqm = link.discipline != QueueDiscipline::DropTail;
-        let changes_ecn = [
-            link.ecn_bleach_ratio,
-            link.ecn_remark_ratio,
-            link.ect_loss_ratio,
-        ]
-        .iter()
-        .any(|ratio| ratio.0 > 0.0);
+        let mut impairments = Impairment::ALL.into_iter();
+        let changes_ecn = impairments.any(|it| !has_netem(it) && it.of(link).0 > 0.0);
         let refusals = [
             (!link.loss_list.is_empty(), Refusal::LossList),
             (link.trace.is_some(), Refusal::Trace),
@@ -223,6 +218,17 @@ impl Stages {
             self.rate = Some(serialiser(at_most(packets)));
         }
         Ok(())
+    }
+}
+
+/// Whether netem has an impairment, which [`Stages::new`] then translates. It looks into no packet.
+const fn has_netem(impairment: Impairment) -> bool {
+    match impairment {
+        Impairment::Loss
+        | Impairment::Reordering
+        | Impairment::Duplication
+        | Impairment::Corruption => true,
+        Impairment::EctLoss | Impairment::Bleaching | Impairment::Remarking => false,
     }
 }
 

@@ -16,6 +16,7 @@ use std::{
 
 use regatta_model::{
     Phrase, QueueSize, Sweep, Text, Warning, metric, phrase,
+    study::Particular,
     template::{Renderer, Template, TemplatePart},
 };
 
@@ -250,6 +251,14 @@ pub(crate) fn render(phrase: &Phrase) -> String {
     let russian = || phrase.render(TemplatePart::Message, &Russian);
     let translated = (current() == Language::Russian).then(russian).flatten();
     translated.unwrap_or_else(|| phrase.to_string())
+}
+
+/// Returns the description of a setting of a link in the language of the report.
+pub(crate) fn particular(particular: &Particular) -> String {
+    match particular {
+        Particular::Phrase(phrase) => render(phrase),
+        Particular::Share(text, ratio) => message(text, &[&quantity(ratio)]),
+    }
 }
 
 /// Returns a text of a result in the language of the report: one without a phrase as it is.

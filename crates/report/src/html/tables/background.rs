@@ -178,7 +178,11 @@ pub fn conditions(data: &RunData) -> Table {
         let or_none = |text: Option<String>| figure(text.unwrap_or_else(|| tr!("none")));
         let queue = condition.queue_text(link);
         let mtu = format!("{} B", condition.mtu_bytes);
-        let further = link.particulars().iter().map(language::render).join("; ");
+        let further = link
+            .particulars()
+            .iter()
+            .map(language::particular)
+            .join("; ");
         let cells = [
             text_cell(format!("{direction}{from}")),
             figure(duration(link.delay)),
