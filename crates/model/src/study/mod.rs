@@ -36,6 +36,7 @@ mod warnings;
 mod work;
 mod work_keys;
 
+pub use crate::workload::workload_kinds;
 pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};
 pub use capture::CaptureSetup;
 pub use claim::{Bounds, ClaimedCell, Relation, StudyClaim, Trend, TrendLine};
@@ -57,7 +58,6 @@ pub use scale::Scaled;
 pub use sweep::{Part, Spacing, Sweep, Sweeps, SweptEntry, SweptValue};
 pub use until::Until;
 pub use value_key::ValueKey;
-pub use work::workload_kinds;
 pub use work_keys::{PROBE_KEYS, WORKLOAD_KEYS};
 
 use crate::{

@@ -5,9 +5,8 @@ use std::time::Duration;
 use super::{Part, Study};
 use crate::{
     phrase,
-    units::{Bytes, Ratio, nanos},
+    units::{Ratio, nanos},
     warning::{self, Warning},
-    workload::{Amount, WorkloadKind},
 };
 use serde::{Deserialize, Serialize};
 
@@ -130,52 +129,10 @@ impl Study {
     }
 }
 
-impl WorkloadKind {
-    /// Scales the volume of a trial; returns whether it changed.
-    fn scale(&mut self, factor: f64, keeps_durations: bool) -> bool {
-        let count = |of: &mut u64| {
-            let scaled = ((*of as f64 * factor).round() as u64).max(1);
-            std::mem::replace(of, scaled) != scaled
-        };
-        let bytes = |of: &mut Bytes, message: Bytes| {
-            let scaled = ((of.0 as f64 * factor).round() as u64).max(message.0.min(of.0));
-            std::mem::replace(&mut of.0, scaled) != scaled
-        };
-        match self {
-            Self::Bulk {
-                amount: Amount::Time(time),
-                options,
-                ..
-            } => {
-                if keeps_durations {
-                    return false;
-                }
-                options.warm_up = options.warm_up.mul_f64(factor);
-                *time = time.mul_f64(factor);
-                true
-            }
-            Self::Bulk {
-                amount: Amount::Bytes(size),
-                message,
-                ..
-            }
-            | Self::StopAndWait { size, message, .. } => bytes(size, *message),
-            Self::RequestResponse { requests, .. } => count(requests),
-            Self::MultiStream { messages, .. } => count(messages),
-            Self::Script(script) => script.scale(factor),
-            Self::ShortConnections { connections, .. } => {
-                let mut number = u64::from(*connections);
-                let changed = count(&mut number);
-                *connections = number as u32;
-                changed
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::WorkloadKind;
 
     fn study(head: &str, workload: &str) -> Study {
         let text = format!(

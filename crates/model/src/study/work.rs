@@ -12,66 +12,23 @@ use super::{
     work_keys::{PROBE_KEYS, WORKLOAD_KEYS},
 };
 use crate::{
-    units::{Bytes, format_duration},
+    units::format_duration,
     workload::{
-        Amount, Arrivals, BulkOptions, Direction, Finish, Handshake, Opening, Pattern, Probe,
-        Spread, Workload, WorkloadKind, script::Script,
+        Direction, Finish, KINDS, Opening, Probe, Workload, WorkloadKind, script::Script,
+        workload_kinds,
     },
 };
-
-/// Function that returns a kind of workload with its defaults.
-type Defaults = fn() -> WorkloadKind;
-
-/// Workload kinds, by their names in a file.
-const KINDS: &[(&str, Defaults)] = &[
-    ("bulk", || WorkloadKind::Bulk {
-        amount: Amount::default(),
-        message: Bytes(10_000),
-        pattern: Pattern::Data,
-        options: BulkOptions::default(),
-    }),
-    ("stop-and-wait", || WorkloadKind::StopAndWait {
-        size: Bytes(10_000_000),
-        message: Bytes(10_000),
-        pattern: Pattern::Data,
-        timeout: Duration::from_secs(1),
-    }),
-    ("request-response", || WorkloadKind::RequestResponse {
-        requests: 1000,
-        request: Bytes(100),
-        response: Bytes(1000),
-        arrivals: Arrivals::Closed { outstanding: 1 },
-    }),
-    ("short-connections", || WorkloadKind::ShortConnections {
-        connections: 20,
-        handshake: Handshake::Full,
-        request: Bytes(100),
-        response: Bytes(1000),
-    }),
-    ("multi-stream", || WorkloadKind::MultiStream {
-        messages: 500,
-        message: Bytes(10_000),
-        messages_per_second: 100.0,
-        streams: 8,
-        spread: Spread::Streams,
-    }),
-    ("script", || WorkloadKind::Script(Script::page_load())),
-];
-
-/// Returns the workload kinds, each with its defaults.
-pub fn workload_kinds() -> impl Iterator<Item = WorkloadKind> {
-    KINDS.iter().map(|(_, default)| default())
-}
 
 pub(super) fn read_workload(
     mut section: Section<'_>,
     deadline: Duration,
 ) -> Result<(Workload, Option<Range<usize>>)> {
     let name = section.text("name")?;
-    let kind = section.choice_of("kind", KINDS)?;
+    let kinds = KINDS.map(|defaults| (defaults().name(), defaults));
+    let kind = section.choice_of("kind", &kinds)?;
     let transports = section.texts("transports")?;
     let conditions = section.texts("conditions")?;
-    let default = kind.map_or(KINDS[0].1, |(default, _)| default)();
+    let default = kind.map_or(KINDS[0], |(default, _)| default)();
     let (name, span) = match name {
         Some((name, span)) => {
             section.visible("name", &name, span.clone())?;
@@ -115,10 +72,8 @@ fn not_of_another_kind(section: &Section<'_>, kind: &WorkloadKind) -> Result<()>
     let Some((key, span)) = unread else {
         return Ok(());
     };
-    let others = KINDS
-        .iter()
-        .filter(|(_, default)| key.is_of(&mut default()));
-    let others: Vec<&str> = others.map(|(name, _)| *name).collect();
+    let others = workload_kinds().filter_map(|mut kind| key.is_of(&mut kind).then(|| kind.name()));
+    let others: Vec<&str> = others.collect();
     let mut known = kind.clone();
     let known = WORKLOAD_KEYS.iter().filter(|key| key.is_of(&mut known));
     let known: Vec<&str> = known.map(|key| key.name).collect();
