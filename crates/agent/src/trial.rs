@@ -12,7 +12,8 @@ use std::{
 use regatta_control::{FromAgent, Note, Problem, SideReport, TrialOrder};
 use regatta_model::{WorkloadKind, differing_sysctls, reason};
 use regatta_transport::{
-    Driver, LiveCounters, Peer, Session, Stop, TransportError, TrialContext, addresses::scoped,
+    Carries, Driver, LiveCounters, Peer, Session, Stop, TransportError, TrialContext,
+    addresses::scoped,
 };
 
 use crate::{
@@ -127,7 +128,9 @@ fn run(
 ) -> Result<Box<SideReport>, Problem> {
     let driver = find(drivers, order)?;
     let mut order = order.clone();
-    order.workload.kind.resolve(driver.descriptor().multiplexes);
+    let has_streams = driver.carries(&order.transport.options) != Carries::Messages;
+    let multiplexes = has_streams && driver.descriptor().multiplexes;
+    order.workload.kind.resolve(multiplexes);
     let order = &order;
     let processors = processors::limit(order)?;
     let live = Arc::new(LiveCounters::default());

@@ -207,6 +207,7 @@ impl TrialRecord {
         let nothing_missing = is_zero(id::MESSAGES_LOST)
             && is_zero(id::MESSAGES_CORRUPTED)
             && is_zero(id::REQUESTS_UNANSWERED)
+            && is_zero(id::STEPS_LOST)
             && is_zero(id::CONNECTIONS_FAILED);
         let bytes = metric(id::BYTES_SENT).zip(metric(id::BYTES_DELIVERED));
         let all_delivered = bytes.is_none_or(|(sent, delivered)| delivered >= sent);

@@ -239,7 +239,13 @@ macro_rules! contract_clauses {
             }
         }
         $crate::contract_clauses! { of scripts:
-            a_script_is_unsupported
+            every_step_of_a_script_is_carried_out {
+                either(Spread::Either)
+            }
+            a_flow_begins_when_the_one_before_has_ended
+            a_step_is_measured_from_its_schedule
+            the_deadline_ends_a_script
+            a_script_of_streams_or_tiny_messages_is_unsupported
         }
         $crate::contract_clauses! { of flows:
             flows_of_messages_end_after_their_duration {

@@ -8,7 +8,7 @@ use regatta_model::{
     script::{Action, Event, Interval, IntervalDistribution, ScriptFlow, SentBy, Step},
 };
 use regatta_transport::{
-    Driver, TransportError,
+    Carries, Driver, TransportError,
     testing::{Pair, run_pair},
 };
 
@@ -46,9 +46,15 @@ fn flow(count: u32, after: Option<Event>, steps: Vec<Step>) -> ScriptFlow {
     }
 }
 
+/// Whether the flows of a script may be streams of one connection.
+fn has_streams(driver: &dyn Driver) -> bool {
+    let descriptor = driver.descriptor();
+    descriptor.multiplexes && descriptor.carries == Carries::Streams
+}
+
 fn script(driver: &dyn Driver, spread: Spread, flows: Vec<ScriptFlow>) -> WorkloadKind {
     WorkloadKind::Script(Script {
-        spread: spread.of(driver.descriptor().multiplexes),
+        spread: spread.of(has_streams(driver)),
         rank_by: "transfer_time_ns".to_owned(),
         flows,
     })
@@ -59,10 +65,17 @@ fn run(driver: &dyn Driver, kind: &WorkloadKind) -> (SideReport, SideReport, Pai
 }
 
 /// Both ends have sent and received what the script says, undamaged: messages in both directions, of one byte and of several
-/// packets, one after another without an answer, with waits at both ends, on flows whose first message comes from either.
+/// packets, one after another without an answer, with waits at both ends, on flows whose first message comes from either. A
+/// message that is a datagram has room for its number, and fits.
 pub fn every_step_of_a_script_is_carried_out(driver: &dyn Driver, spread: Spread) {
     use SentBy::{Client, Server};
-    let send = Step::send;
+    let [least, most] = match driver.descriptor().carries {
+        Carries::Messages => [4, 1000],
+        Carries::Streams | Carries::Files => [1, u64::MAX],
+    };
+    let size = |bytes: u64| bytes.clamp(least, most);
+    let send = |by, bytes| Step::send(by, size(bytes));
+    let exchange = |request, response| exchange(size(request), size(response));
     let document = Step {
         name: Some("document".to_owned()),
         ..exchange(1, 100_000)
@@ -113,7 +126,7 @@ pub fn every_step_of_a_script_is_carried_out(driver: &dyn Driver, spread: Spread
     assert_eq!(messages, volume.messages as f64, "{what}");
     assert_eq!(metric(&client, "steps_measured"), 7.0, "{what}");
     assert!(metric(&client, "transfer_time_ns") >= script.least_time().as_nanos() as f64);
-    let spread = match driver.descriptor().multiplexes && spread == Spread::Either {
+    let spread = match has_streams(driver) && spread == Spread::Either {
         true => "streams of one connection",
         false => "connections",
     };
@@ -128,9 +141,9 @@ pub fn a_flow_begins_when_the_one_before_has_ended(driver: &dyn Driver) {
         name: Some("both".to_owned()),
         ..step
     };
-    let hundred = || repeat(2, Some(100), vec![exchange(1, 1)]);
+    let hundred = || repeat(2, Some(100), vec![exchange(4, 4)]);
     let flows = vec![
-        flow(2, None, vec![named(hundred()), exchange(1, 1)]),
+        flow(2, None, vec![named(hundred()), exchange(4, 4)]),
         flow(3, Some(Event::StepEnded(0, 0)), vec![hundred()]),
         flow(1, Some(Event::FlowsEnded(1)), vec![hundred()]),
     ];
@@ -166,7 +179,7 @@ pub fn the_deadline_ends_a_script(driver: &dyn Driver) {
     let calls = vec![repeat(100_000, Some(10), vec![exchange(100, 100)])];
     let flows = vec![
         flow(2, None, calls),
-        flow(1, None, vec![wait(100_000), exchange(1, 1)]),
+        flow(1, None, vec![wait(100_000), exchange(4, 4)]),
     ];
     let kind = script(driver, Spread::Either, flows);
     let (client, _, pair) = pair(driver, 0, 1, |order| {
@@ -182,13 +195,21 @@ pub fn the_deadline_ends_a_script(driver: &dyn Driver) {
     check_edges(&pair, what);
 }
 
-/// A driver of messages has no streams on which steps follow one another, and refuses a script as unsupported.
-pub fn a_script_is_unsupported(driver: &dyn Driver) {
-    let kind = WorkloadKind::Script(Script::page_load());
-    let refused = run_pair(driver, 0, 1, |order| order.workload.kind = kind.clone());
-    assert!(
-        matches!(refused, Err(TransportError::Unsupported(_))),
-        "{}",
-        name(driver)
-    );
+/// Over messages there are no streams that the flows of a script could be, and each message must have room for its number.
+pub fn a_script_of_streams_or_tiny_messages_is_unsupported(driver: &dyn Driver) {
+    let of_streams = Script {
+        spread: Spread::Streams,
+        ..Script::page_load()
+    };
+    let mut tiny = Script::page_load();
+    tiny.flows[0].steps.push(Step::send(SentBy::Client, 3));
+    for script in [of_streams, tiny] {
+        let kind = WorkloadKind::Script(script);
+        let refused = run_pair(driver, 0, 1, |order| order.workload.kind = kind.clone());
+        assert!(
+            matches!(refused, Err(TransportError::Unsupported(_))),
+            "{}",
+            name(driver)
+        );
+    }
 }

@@ -1,8 +1,11 @@
 //! Checks whether a transport supports a workload, before a trial starts.
 
-use regatta_model::{Finish, Handshake, ProbePlacement, Spread, Workload, WorkloadKind, reason};
+use regatta_model::{
+    Finish, Handshake, ProbePlacement, Script, Spread, Workload, WorkloadKind, reason,
+};
 
 use crate::{
+    content::numbered::NUMBER_BYTES,
     descriptor::{Carries, DriverDescriptor},
     error::Unsupported,
     transfer,
@@ -37,8 +40,8 @@ pub fn check(
         WorkloadKind::MultiStream { .. } if carries == Carries::Messages => {
             (reason::no_streams_to_block(name), reason::choose_streams())
         }
-        WorkloadKind::Script(_) if carries == Carries::Messages => {
-            (reason::not_scripted(name), reason::choose_streams())
+        WorkloadKind::Script(script) if carries == Carries::Messages => {
+            return script_over_messages(name, script);
         }
         WorkloadKind::ShortConnections { handshake, .. } => match capability(*handshake) {
             Some(needed) if !driver.capabilities.contains(&needed) => (
@@ -73,6 +76,21 @@ pub fn check(
         }
     };
     Err(Unsupported::new(lacks, hint))
+}
+
+/// Checks a script for a driver of messages: each of its flows is a flow of messages, and each message has a number.
+fn script_over_messages(name: &str, script: &Script) -> Result<(), Unsupported> {
+    let smallest = script.smallest_message();
+    if script.spread == Spread::Streams && script.flow_count() > 1 {
+        let hint = reason::spread_connections();
+        return Err(Unsupported::new(reason::flows_without_streams(name), hint));
+    }
+    if smallest.0 < NUMBER_BYTES as u64 {
+        let lacks = reason::no_room_for_number(smallest);
+        let hint = reason::messages_of_at_least(NUMBER_BYTES as u64);
+        return Err(Unsupported::new(lacks, hint));
+    }
+    Ok(())
 }
 
 /// Checks whether the probe under load can travel on what the workload asks for.
@@ -114,7 +132,7 @@ pub(crate) fn over_files(name: &str, workload: &WorkloadKind) -> Result<(), Unsu
 
 #[cfg(test)]
 mod tests {
-    use regatta_model::{BulkOptions, Bytes, Pattern};
+    use regatta_model::{BulkOptions, Bytes, Pattern, script::Step};
 
     use super::*;
 
@@ -221,6 +239,24 @@ mod tests {
         let mut own = abandoned;
         own.probe.placement = ProbePlacement::Connection;
         assert!(check_probe(&many, Carries::Streams, &own).is_ok());
+    }
+
+    #[test]
+    fn scripts_over_messages_need_numbers_and_no_streams() {
+        let driver = driver(true, &[]);
+        let check = |script| check(&driver, Carries::Messages, &WorkloadKind::Script(script));
+        let page = Script::page_load();
+        assert!(check(page.clone()).is_ok());
+        let refused = check(Script {
+            spread: Spread::Streams,
+            ..page.clone()
+        });
+        let refused = refused.expect_err("six streams").to_string();
+        assert!(refused.contains("`raft` carries messages"), "{refused}");
+        let mut small = page;
+        small.flows[0].steps.push(Step::exchange(3, 100));
+        let refused = check(small).expect_err("no number").to_string();
+        assert!(refused.contains("a message of 3 B"), "{refused}");
     }
 
     #[test]

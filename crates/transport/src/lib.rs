@@ -32,6 +32,7 @@ pub mod opening;
 pub mod options;
 pub mod peer;
 mod probe;
+mod script;
 mod session;
 pub mod socket_option;
 mod statistics;
@@ -46,6 +47,8 @@ pub mod transfer;
 mod trial;
 pub mod wait;
 mod window;
+#[cfg(test)]
+mod wire;
 
 pub use clock::MonotonicTime;
 pub use content::noise::{has_noise_file, make_noise_file};

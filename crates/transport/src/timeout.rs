@@ -2,7 +2,13 @@
 
 use std::time::Duration;
 
+use regatta_control::PathHints;
+
 use crate::clock::MonotonicTime;
+
+/// Least and first time that an answer is waited for where a study gives none (RFC 6298 §2.1 and §2.4): over a path of
+/// any delay, no application that is there takes longer.
+const MIN_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Time after which a message without an answer is taken to be lost: estimated from the round trips so far, doubled
 /// after each loss until the next answer, and within bounds.
@@ -31,6 +37,12 @@ impl RetransmissionTimeout {
             least,
             most: most.max(least),
         }
+    }
+
+    /// Makes the time-out of messages that the other end's application answers, where a study gives none.
+    pub(crate) fn of_applications(path: &PathHints) -> Self {
+        let bounds = [MIN_PATIENCE, path.longest_round_trip()];
+        Self::new(path.first_timeout(), bounds)
     }
 
     /// Whether the time-out never changes.

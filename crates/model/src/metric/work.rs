@@ -168,6 +168,8 @@ super::metrics! {
         "Maximum of the same steps.";
     STEPS_MEASURED = "steps_measured" [Count, Higher] "steps measured":
         "Script: measured steps that came to their end.";
+    STEPS_LOST = "steps_lost" [Count, Lower] "steps lost":
+        "Script over messages that can be lost: measured steps of which a message had not come within the time-out, or before a later one. They are in no step time.";
     INTERARRIVAL_JITTER_NS = "interarrival_jitter_ns" [Nanoseconds, Lower, Receiver] "interarrival jitter":
         "Smoothed interarrival jitter of the messages (RFC 3550, 6.4.1), for transports of messages, as it is after the last one; of several flows the mean of theirs. Of both directions at once each has its own instead.";
     INTERARRIVAL_JITTER_FORWARD_NS = "interarrival_jitter_forward_ns" [Nanoseconds, Lower] "interarrival jitter from the connecting host":

@@ -96,7 +96,7 @@ phrases! {
     // Workloads that a transport does not support.
     nothing_to_set_up(transport: &str) = "`{transport}` carries messages without connections, so there is nothing to set up and close";
     no_streams_to_block(transport: &str) = "`{transport}` carries messages without streams that could block them";
-    not_scripted(transport: &str) = "`{transport}` carries messages without streams, and a script needs streams";
+    flows_without_streams(transport: &str) = "`{transport}` carries messages without streams, so that each flow of a script needs a connection (`spread = \"streams\"`)";
     not_a_script() = "the script of the order is none that a study can have";
     choose_streams() = "choose a transport of streams";
     no_resumption(transport: &str, capability: &str) = "`{transport}` does not have a handshake with a ticket of an earlier connection (`{capability}`)";
@@ -128,6 +128,7 @@ phrases! {
     longer_than(message: Bytes, limit: Bytes) = "a message of {message} is longer than {limit}";
     message_of_at_most(bytes: u64) = "choose a message of at most {bytes} B";
     no_room_for_number(message: Bytes) = "a message of {message} has no room for the number that tells it from others where some can be lost";
+    messages_of_at_least(bytes: u64) = "write messages of at least {bytes} B, or choose a transport of streams";
     requests_of_at_least(bytes: u64) = "choose `request` and `response` of at least {bytes} B";
     other_end_takes(transport: &str, bytes: u64) = "the other end's `{transport}` takes messages of at most {bytes} B";
     datagrams_at_both_ends() = "set `mode = \"datagram\"` at both ends";

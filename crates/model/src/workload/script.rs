@@ -438,20 +438,28 @@ impl Script {
     /// Returns the largest message.
     #[must_use]
     pub fn largest_message(&self) -> Bytes {
-        fn largest(steps: &[Step]) -> u64 {
-            let of = |step: &Step| match &step.action {
-                Action::Send { size, .. } => size.0,
-                action => largest(action.inner()),
-            };
-            steps.iter().map(of).max().unwrap_or(0)
+        self.message_sizes().max().unwrap_or_default()
+    }
+
+    /// Returns the smallest message.
+    #[must_use]
+    pub fn smallest_message(&self) -> Bytes {
+        self.message_sizes().min().unwrap_or_default()
+    }
+
+    /// Returns the sizes of the messages, each once for every step that it is in.
+    fn message_sizes(&self) -> impl Iterator<Item = Bytes> {
+        fn add(steps: &[Step], sizes: &mut Vec<Bytes>) {
+            for step in steps {
+                match &step.action {
+                    Action::Send { size, .. } => sizes.push(*size),
+                    action => add(action.inner(), sizes),
+                }
+            }
         }
-        Bytes(
-            self.flows
-                .iter()
-                .map(|flow| largest(&flow.steps))
-                .max()
-                .unwrap_or(0),
-        )
+        let mut sizes = Vec::new();
+        self.flows.iter().for_each(|it| add(&it.steps, &mut sizes));
+        sizes.into_iter()
     }
 
     /// Whether the time of a step is measured.

@@ -16,6 +16,12 @@ impl BitSet {
         new
     }
 
+    /// Whether a number is in the set.
+    pub(crate) fn contains(&self, number: u64) -> bool {
+        let word = self.0.get((number / 64) as usize);
+        word.is_some_and(|word| word & (1 << (number % 64)) != 0)
+    }
+
     /// Counts the marked numbers below `end`.
     pub(crate) fn count_below(&self, end: u64) -> u64 {
         let whole = usize::try_from(end / 64).unwrap_or(usize::MAX);

@@ -61,10 +61,24 @@ impl Counts {
         true
     }
 
+    /// Whether message `number` is here.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        self.seen.contains(number)
+    }
+
     fn add(&mut self, length: usize) {
         self.delivered.messages += 1;
         self.delivered.bytes += length as u64;
     }
+}
+
+/// What the receiver of messages is to send, if the workload has it send any.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Answer<'a> {
+    /// A message, now.
+    Message(&'a [u8]),
+    /// Nothing before this moment, or the next arrival.
+    NotBefore(MonotonicTime),
 }
 
 /// The receiver's part of a workload over messages.
@@ -98,9 +112,9 @@ pub(crate) trait MessageSink: Send + fmt::Debug {
         None
     }
 
-    /// Returns the next answer to what has come, if the workload has answers.
-    fn next_answer(&mut self) -> Option<&[u8]> {
-        None
+    /// Returns what to send next, to be called again after each message that is sent.
+    fn next_answer(&mut self) -> Answer<'_> {
+        Answer::NotBefore(MonotonicTime::NEVER)
     }
 }
 

@@ -4,6 +4,7 @@ pub(crate) mod acknowledgement;
 mod bit_set;
 pub(crate) mod message_check;
 pub(crate) mod noise;
+pub(crate) mod numbered;
 pub(crate) mod part;
 pub(crate) mod plan;
 pub(crate) mod stream_check;

@@ -5,7 +5,6 @@
 //! response is an acknowledgement. In request-response several may be in flight, or they leave on a
 //! schedule, and responses have their own size.
 
-pub(crate) mod numbered;
 pub(crate) mod stated;
 #[cfg(test)]
 mod tests;
@@ -17,14 +16,13 @@ use regatta_control::TrialOrder;
 use regatta_model::{
     Arrivals, Bytes, Pattern, WorkloadKind,
     metric::{DelayMetrics, id},
-    reason,
-    units::format_duration,
-    warning,
+    reason, warning,
 };
 
 use crate::{
     content::{
         message_check::MAX_MESSAGES,
+        numbered::NUMBER_BYTES,
         plan::{HEADER_BYTES, Plan},
     },
     error::{Result, TransportError},
@@ -33,16 +31,9 @@ use crate::{
 };
 use tracker::{RequestTracker, Rules};
 
-/// Least and first time that an answer is waited for where a study gives none (RFC 6298 §2.1 and §2.4): over a path of
-/// any delay, no application that is there takes longer.
-const MIN_PATIENCE: Duration = Duration::from_secs(1);
-
 /// Bytes of requests, or of answers, that both ends and the path hold even if no application reads them,
 /// over any stream: less than the least receive window of the drivers.
 const HELD_BYTES: u64 = 64 << 10;
-
-/// Length of the number that a message over a lossy transport must have room for.
-const NUMBER_BYTES: usize = 4;
 
 /// Workload of an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,8 +51,8 @@ pub(crate) struct Exchange {
     /// Answers of the listening end.
     pub responses: Plan,
     arrivals: Arrivals,
-    /// Time after which an answer that can be lost is given up: the first one, and the shortest and the longest.
-    patience: (Duration, [Duration; 2]),
+    /// Time after which an answer that can be lost is given up.
+    patience: RetransmissionTimeout,
 }
 
 impl Exchange {
@@ -97,7 +88,7 @@ impl Exchange {
                     responses: part("answers", requests.count, acknowledgement, Pattern::Data)?,
                     requests,
                     arrivals: Arrivals::Closed { outstanding: 1 },
-                    patience: (timeout, [timeout; 2]),
+                    patience: RetransmissionTimeout::new(timeout, [timeout; 2]),
                 })
             }
             WorkloadKind::RequestResponse {
@@ -121,10 +112,7 @@ impl Exchange {
                     requests: part("", requests, request, Pattern::Data)?,
                     responses: part("answers", requests, response, Pattern::Data)?,
                     arrivals,
-                    patience: (
-                        order.path.first_timeout(),
-                        [MIN_PATIENCE, order.path.longest_round_trip()],
-                    ),
+                    patience: RetransmissionTimeout::of_applications(&order.path),
                 })
             }
             _ => {
@@ -171,8 +159,7 @@ impl Exchange {
         Rules {
             count: self.requests.count,
             arrivals: self.arrivals,
-            patience: patience
-                .then(|| RetransmissionTimeout::new(self.patience.0, self.patience.1)),
+            patience: patience.then_some(self.patience),
             gap,
         }
     }
@@ -219,12 +206,7 @@ impl Exchange {
             }
         }
         if let Some(patience) = result.patience {
-            let mut timeout = format_duration(patience.get());
-            if !patience.is_fixed() {
-                timeout.push_str(" at first, then of RFC 6298");
-            }
-            findings.fact("answers.timeout", timeout);
-            findings.count(id::LATE_ANSWERS, tracker.late);
+            findings.given_up_answers(&patience, tracker.late);
         }
         if result.stray > 0 {
             findings.warn(warning::answers_corrupted(result.stray));

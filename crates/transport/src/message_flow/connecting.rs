@@ -2,7 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Content, Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
+use super::{
+    Content, Shared, Watch, Work, receiving::Receiver, script::ScriptClient, sending, tally::Sent,
+};
 use crate::{
     clock::MonotonicTime,
     delivered::Delivered,
@@ -38,8 +40,12 @@ impl<'a, E: MessageClient> ConnectingWork<'a, Messages<'a, E>> for &'a Work {
             shared: &shared,
             end,
         };
-        // Starting the probe's thread takes longer than connecting over a short path.
-        let first = client.open(0, end.started).await;
+        // Starting the probe's thread takes longer than connecting over a short path. Flows of a script begin when it has them
+        // begin.
+        let first = match self.script() {
+            Some(_) => None,
+            None => Some(client.open(0, end.started).await),
+        };
         end.beside_probe(move || client.carry_all(first)).await;
         let error = shared.tally().error.take();
         Ok((shared, error))
@@ -58,7 +64,8 @@ impl<'a, E: MessageClient> ConnectingWork<'a, Messages<'a, E>> for &'a Work {
             ClientEnd::Deadline { sent, .. } => sent,
             ClientEnd::Acknowledged { .. } => trial.context.live.sent(),
         };
-        if ended.by_deadline() && receives {
+        // The server of a script learns in no other way what came of its messages.
+        if receives && (ended.by_deadline() || work.script().is_some()) {
             trial.send_note(ours.received_note());
         }
         let theirs = match sends || ended.by_deadline() {
@@ -97,6 +104,11 @@ fn report_sent<E: MessageClient>(
     match &shared.work.content {
         Content::Bulk(_) => findings.warm_up(shared.work.warm_up),
         Content::Exchange(exchange) => exchange.report(&shared.tally().exchange, findings),
+        Content::Script(script) => {
+            let timeout = script.timeout(shared.reliable);
+            let steps = &shared.tally().steps;
+            (script.script).report(shared.trial, steps, timeout.as_ref(), findings);
+        }
     }
     findings.counters(shared.trial, ended.time());
     let sent = Sent {
@@ -126,8 +138,29 @@ fn arrived_late(shared: &Shared<'_>) -> Option<u64> {
     trial.context.peer.wait_for(until, |peer| peer.arrived)
 }
 
-/// Flow of a driver, with its receiver where data comes on it.
-type Opened<'a, E> = (<E as Endpoint>::Connection, Option<Receiver<'a>>);
+/// What this end does on a flow that it has opened.
+enum FlowWork<'a> {
+    Send,
+    Receive(Box<Receiver<'a>>),
+    /// Carry out the steps of a script.
+    Script(Box<ScriptClient<'a>>),
+}
+
+impl FlowWork<'_> {
+    /// Takes a message that comes before the answer to the flow's opening, which may be lost where the data is not; returns
+    /// whether it belongs to the flow.
+    fn take(&mut self, message: &[u8]) -> bool {
+        match self {
+            Self::Send => return false,
+            Self::Receive(receiver) => receiver.take(message),
+            Self::Script(client) => client.take(message),
+        }
+        true
+    }
+}
+
+/// Flow of a driver, and the work on it.
+type Opened<'a, E> = (<E as Endpoint>::Connection, FlowWork<'a>);
 
 /// The connecting end while the flows are carried.
 struct Client<'a, 'c, E: MessageClient> {
@@ -136,9 +169,8 @@ struct Client<'a, 'c, E: MessageClient> {
 }
 
 impl<'a, E: MessageClient> Client<'a, '_, E> {
-    /// Carries all flows, of which the first is opened already.
-    async fn carry_all(&self, first: Result<Opened<'a, E>>) {
-        let mut first = Some(first);
+    /// Carries all flows, of which the first may be opened already.
+    async fn carry_all(&self, mut first: Option<Result<Opened<'a, E>>>) {
         let tasks = (0..self.shared.work.flows.len())
             .map(|index| {
                 let opened = first.take();
@@ -152,19 +184,36 @@ impl<'a, E: MessageClient> Client<'a, '_, E> {
     /// Carries one flow to its end, and opens it before that unless it is `opened`.
     async fn carry(&self, index: u16, opened: Option<Result<Opened<'a, E>>>) {
         let shared = self.shared;
-        let opened = match opened {
-            Some(opened) => opened,
-            None => self.open(index, MonotonicTime::now()).await,
+        let endpoint = self.end.carrier.0;
+        let opening = async {
+            if let Some(opened) = opened {
+                return opened;
+            }
+            if let Some(script) = shared.work.script() {
+                let since = (shared.started, &shared.stop);
+                let beginning = script
+                    .script
+                    .await_beginning(index, endpoint.executor(), since);
+                beginning.await?;
+            }
+            self.open(index, MonotonicTime::now()).await
         };
-        let (mut flow, receiver) = match opened {
+        let (mut flow, work) = match opening.await {
             Ok(opened) => opened,
             Err(error) => return shared.broke(error),
         };
-        let endpoint = self.end.carrier.0;
-        match receiver {
-            Some(receiver) => receiver.carry(endpoint.executor(), &mut flow).await,
-            None => sending::carry(shared, endpoint, index, &mut flow).await,
-        }
+        let script = match work {
+            FlowWork::Receive(receiver) => {
+                receiver.carry(endpoint.executor(), &mut flow).await;
+                return shared.tally().carried(&flow);
+            }
+            FlowWork::Send => None,
+            FlowWork::Script(client) => {
+                let deadline = self.end.watch.loaded_since() + shared.trial.order.deadline;
+                Some((*client, deadline))
+            }
+        };
+        sending::carry(shared, endpoint, (index, &mut flow), script).await;
         shared.tally().carried(&flow);
     }
 
@@ -179,15 +228,17 @@ impl<'a, E: MessageClient> Client<'a, '_, E> {
             TransportError::TimedOut { .. } => trial.no_connection(),
             error => error,
         })?;
-        let mut receiver = (!shared.sends(index)).then(|| Receiver::new(shared, index));
+        let mut work = match shared.work.script() {
+            Some(script) => {
+                FlowWork::Script(Box::new(ScriptClient::new(shared, script, index)))
+            }
+            None if shared.sends(index) => FlowWork::Send,
+            None => FlowWork::Receive(Box::new(Receiver::new(shared, index))),
+        };
         let until = end.started + trial.order.longest_transfer() + MARGIN;
         let name = (Purpose::Transfer, index);
-        message_control::open(trial, &mut flow, name, until, &mut |message| {
-            // The answer may be lost where the data is not.
-            let receiver = receiver.as_mut();
-            receiver.map(|receiver| receiver.take(message)).is_some()
-        })
-        .await?;
+        let mut take = |message: &[u8]| work.take(message);
+        message_control::open(trial, &mut flow, name, until, &mut take).await?;
         end.connected(begun);
         let all = {
             let mut tally = shared.tally();
@@ -197,6 +248,6 @@ impl<'a, E: MessageClient> Client<'a, '_, E> {
         if let Some(all) = all {
             end.watch.connection(&all);
         }
-        Ok((flow, receiver))
+        Ok((flow, work))
     }
 }

@@ -9,13 +9,14 @@ use super::{
 use crate::{
     clock::MonotonicTime,
     content::{
-        message_check::{Counts, MessageSink},
+        message_check::{Answer, Counts, MessageSink},
+        numbered::{self, NumberedCheck},
         plan::Plan,
     },
     delivered::Delivered,
     error::{Result, TransportError},
     exchange::{
-        Exchange, ExchangeResult, numbered,
+        Exchange, ExchangeResult,
         tracker::{Answered, RequestTracker},
     },
     executor::Executor as _,
@@ -27,9 +28,8 @@ use crate::{
 /// The answering end.
 #[derive(Debug)]
 pub(crate) struct Responder {
-    requests: Plan,
+    requests: NumberedCheck,
     responses: Plan,
-    counts: Counts,
     /// Numbers of the requests that are not answered yet.
     unanswered: VecDeque<u64>,
     /// Memory for an answer.
@@ -38,39 +38,33 @@ pub(crate) struct Responder {
 
 impl MessageSink for Responder {
     fn consume(&mut self, message: &[u8], _: MonotonicTime) -> Option<MonotonicTime> {
-        let counts = &mut self.counts;
-        match numbered::read(&self.requests, message, counts.next_expected) {
-            None => counts.corrupted += 1,
-            Some(number) if counts.note(number, message.len()) => {
-                self.unanswered.push_back(number);
-            }
-            Some(_) => {}
-        }
+        self.unanswered.extend(self.requests.take(message));
         None
     }
 
     fn counts(&self) -> &Counts {
-        &self.counts
+        self.requests.counts()
     }
 
     fn is_complete(&self) -> bool {
-        self.counts.delivered.messages == self.requests.count
+        self.requests.is_complete()
     }
 
-    fn next_answer(&mut self) -> Option<&[u8]> {
-        let number = self.unanswered.pop_front()?;
+    fn next_answer(&mut self) -> Answer<'_> {
+        let Some(number) = self.unanswered.pop_front() else {
+            return Answer::NotBefore(MonotonicTime::NEVER);
+        };
         let answer = &mut self.answer[..self.responses.length(number)];
         numbered::write(&self.responses, number, answer);
-        Some(answer)
+        Answer::Message(answer)
     }
 }
 
 impl Exchange {
     pub(crate) fn sink(&self) -> Responder {
         Responder {
-            requests: self.requests.clone(),
+            requests: NumberedCheck::new(&self.requests),
             responses: self.responses.clone(),
-            counts: Counts::default(),
             unanswered: VecDeque::new(),
             answer: self.responses.content.to_vec(),
         }

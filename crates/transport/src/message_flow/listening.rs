@@ -6,9 +6,10 @@ use regatta_model::reason;
 
 use regatta_control::{Note, Role};
 
-use super::{Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
+use super::{Content, Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
 use crate::{
     clock::MonotonicTime,
+    delivered::Delivered,
     error::TransportError,
     executor::Executor as _,
     message::MessageServer,
@@ -57,25 +58,37 @@ impl<'a, E: MessageServer> ListeningWork<'a, Messages<'a, E>> for &'a Work {
             shared.report_received(outcome.delivered, findings);
         }
         if sends {
-            let acknowledged = shared.tally().acknowledged();
-            let theirs = match outcome.is_complete {
-                true => acknowledged.or_else(|| Some(shared.theirs()?.1)),
-                false => watch.told_after_break(|peer| Some(peer.received?.1)),
+            let is_complete = outcome.is_complete;
+            let handed_over = trial.context.live.sent();
+            let theirs = match (is_complete, &self.content) {
+                // The client tells it over control, once it has all that comes.
+                (true, Content::Script(_)) if !shared.reliable => received_there(end),
+                (true, Content::Script(_)) => Some(handed_over),
+                (true, _) => {
+                    let acknowledged = shared.tally().acknowledged();
+                    acknowledged.or_else(|| Some(shared.theirs()?.1))
+                }
+                (false, _) => received_there(end),
             };
-            let theirs = theirs.unwrap_or_default();
+            let arrived = theirs.map(|theirs| theirs.messages);
             let sent = Sent {
-                handed_over: trial.context.live.sent(),
-                theirs,
-                by_deadline: !outcome.is_complete,
-                arrived: outcome.is_complete.then_some(theirs.messages),
+                handed_over,
+                theirs: theirs.unwrap_or_default(),
+                by_deadline: !is_complete,
+                arrived: arrived.filter(|_| is_complete),
             };
             shared.report_sent(end.carrier.0, &sent, findings);
         }
-        if trial.order.role == Role::Sender {
+        if trial.order.role == Role::Sender || self.answers() {
             findings.own_counters(trial);
         }
         shared.started
     }
+}
+
+/// Waits for the other end's account of what it got, once the flows have ended.
+fn received_there<E: MessageServer>(end: &Listening<'_, Messages<'_, E>>) -> Option<Delivered> {
+    end.watch.told_after_break(|peer| Some(peer.received?.1))
 }
 
 /// Serves the first flow and all that come after it.
@@ -138,13 +151,13 @@ async fn serve<E: MessageServer>(
         return shared.broke(TransportError::protocol(what));
     }
     let all = shared.tally().opened(&admitted.flow);
+    if let Some(all) = all.filter(|_| shared.sends(flow) || shared.work.answers()) {
+        let observer = &shared.trial.context.observer;
+        observer.on_connection(Purpose::Transfer, Arc::downgrade(&all));
+    }
     if shared.sends(flow) {
-        if let Some(all) = all {
-            let observer = &shared.trial.context.observer;
-            observer.on_connection(Purpose::Transfer, Arc::downgrade(&all));
-        }
         let _linked = shared.stop.link(&admitted.stop);
-        sending::carry(shared, endpoint, flow, &mut admitted.flow).await;
+        sending::carry(shared, endpoint, (flow, &mut admitted.flow), None).await;
         shared.close_window();
     } else {
         // The deadline ends what is delivered, and not the flow: what is under way arrives still.

@@ -9,6 +9,7 @@ mod connecting;
 mod exchange;
 mod listening;
 mod receiving;
+mod script;
 mod sending;
 mod tally;
 
@@ -38,6 +39,7 @@ use crate::{
     },
 };
 use bulk::Bulk;
+use script::MessageScript;
 use tally::Tally;
 
 /// Workload of flows of messages.
@@ -62,6 +64,7 @@ enum Content {
     Bulk(Bulk),
     /// Requests and their answers, which the only flow carries.
     Exchange(Exchange),
+    Script(MessageScript),
 }
 
 impl Work {
@@ -85,20 +88,42 @@ impl Work {
                     content: Content::Exchange(exchange),
                 })
             }
-            WorkloadKind::ShortConnections { .. }
-            | WorkloadKind::MultiStream { .. }
-            | WorkloadKind::Script(_) => Err(TransportError::unsupported(
-                reason::not_over_messages(),
-                reason::choose_streams(),
-            )),
+            WorkloadKind::Script(script) => {
+                let script = MessageScript::new(order, script)?;
+                Ok(Self {
+                    flows: vec![Role::Sender; script.flow_count()],
+                    size: script.bytes(),
+                    has_goodput: false,
+                    longest_message: script.longest_message,
+                    warm_up: Duration::ZERO,
+                    content: Content::Script(script),
+                })
+            }
+            WorkloadKind::ShortConnections { .. } | WorkloadKind::MultiStream { .. } => Err(
+                TransportError::unsupported(reason::not_over_messages(), reason::choose_streams()),
+            ),
         }
     }
 
-    /// Makes the receiver's part of a flow.
-    fn sink(&self, flow: u16) -> Box<dyn MessageSink> {
+    /// Returns the script, where there is one.
+    const fn script(&self) -> Option<&MessageScript> {
+        match &self.content {
+            Content::Script(script) => Some(script),
+            Content::Bulk(_) | Content::Exchange(_) => None,
+        }
+    }
+
+    /// Whether payload comes back on flows from the client.
+    fn answers(&self) -> bool {
+        self.script().is_some_and(|it| it.script.has_answers())
+    }
+
+    /// Makes the receiver's part of a flow, over a transport that loses messages or not.
+    fn sink(&self, flow: u16, reliable: bool) -> Box<dyn MessageSink> {
         match &self.content {
             Content::Bulk(bulk) => Box::new(MessageCheck::new(&bulk.part(flow).plan)),
             Content::Exchange(exchange) => Box::new(exchange.sink()),
+            Content::Script(script) => Box::new(script.server(flow, reliable)),
         }
     }
 }
@@ -167,6 +192,9 @@ impl<'a> Shared<'a> {
     /// Returns whether flows carry data from this end, and whether flows carry data to it.
     fn directions(&self) -> (bool, bool) {
         let here = self.trial.order.role;
+        if self.work.answers() {
+            return (true, true);
+        }
         let out = self.work.flows.contains(&here);
         (out, self.work.flows.iter().any(|sent_by| *sent_by != here))
     }

@@ -10,7 +10,7 @@ use regatta_model::reason;
 use super::{Shared, Watch, sending::patience, tally::Received};
 use crate::{
     clock::MonotonicTime,
-    content::message_check::MessageSink,
+    content::message_check::{Answer, MessageSink},
     context::WindowEdge,
     delivered::Delivered,
     error::{Result, TransportError},
@@ -179,6 +179,10 @@ pub(super) struct Receiver<'a> {
     deliveries: Option<Deliveries>,
     one_way: Distribution,
     ending: Ending,
+    /// Moment before which the flow's end sends nothing, unless something arrives.
+    answers_at: MonotonicTime,
+    /// Whether its answers count as messages sent.
+    counts_answers: bool,
     /// Arrival of the messages that are not counted yet: one time for a whole batch, which came with one
     /// system call.
     arrived: Option<MonotonicTime>,
@@ -189,11 +193,13 @@ impl<'a> Receiver<'a> {
         Self {
             shared,
             flow,
-            sink: shared.work.sink(flow),
+            sink: shared.work.sink(flow, shared.reliable),
             counted: Delivered::default(),
             deliveries: None,
             one_way: Distribution::default(),
             ending: Ending::default(),
+            answers_at: MonotonicTime(0),
+            counts_answers: shared.directions().0,
             arrived: None,
         }
     }
@@ -220,6 +226,30 @@ impl<'a> Receiver<'a> {
         shared
             .warm_up
             .count(&shared.trial.context.live, now, received);
+    }
+
+    fn is_answer_due(&self) -> bool {
+        self.answers_at != MonotonicTime::NEVER && self.answers_at.has_passed()
+    }
+
+    /// Sends the answers that are due.
+    async fn answer<F: MessageFlow>(&mut self, flow: &mut F) -> Result<()> {
+        let live = &self.shared.trial.context.live;
+        loop {
+            let message = match self.sink.next_answer() {
+                Answer::Message(message) => message,
+                Answer::NotBefore(moment) => {
+                    self.answers_at = moment;
+                    return Ok(());
+                }
+            };
+            flow.send_batch(message, message.len()).await?;
+            if self.counts_answers {
+                live.messages_sent.fetch_add(1, Ordering::Relaxed);
+                live.bytes_sent
+                    .fetch_add(message.len() as u64, Ordering::Relaxed);
+            }
+        }
     }
 
     /// Carries the flow's part to its end, and acknowledges what arrived.
@@ -273,13 +303,13 @@ impl<'a> Receiver<'a> {
             }
             let waits = waits.get_or_insert_with(|| executor.waits(&change.0));
             // What comes after the deadline was not delivered within it.
-            if let Some(now) = self.arrived.take()
-                && late.is_none()
-                && !shared.stop.is_stopped()
-            {
-                self.count(now);
-                while let Some(answer) = self.sink.next_answer() {
-                    flow.send_batch(answer, answer.len()).await?;
+            let arrived = self.arrived.take();
+            if late.is_none() && !shared.stop.is_stopped() {
+                if let Some(now) = arrived {
+                    self.count(now);
+                }
+                if arrived.is_some() || self.is_answer_due() {
+                    self.answer(flow).await?;
                 }
             }
             if std::mem::take(&mut self.ending.reopened) {
@@ -313,7 +343,8 @@ impl<'a> Receiver<'a> {
                 break;
             }
             let began = MonotonicTime::now();
-            let late_until = late.as_ref().map_or(give_up, Late::moment);
+            // After the deadline nothing is sent.
+            let late_until = late.as_ref().map_or(self.answers_at, Late::moment);
             // What came in time is read also after that moment.
             let until = end_at.min(give_up).min(late_until);
             let mut take = |arrival: Arrival<'_>| self.take(arrival.data);

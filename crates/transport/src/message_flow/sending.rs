@@ -8,7 +8,7 @@ use std::{
 use regatta_control::Note;
 use regatta_model::units::signed_nanoseconds;
 
-use super::{Content, Shared, Watch};
+use super::{Content, Shared, Watch, script::ScriptClient};
 use crate::{
     clock::MonotonicTime,
     content::{message_check::write_header, plan::Plan},
@@ -60,16 +60,17 @@ impl Agreed {
     }
 }
 
-/// Sends a flow's part, and agrees on its end with the other end.
+/// Carries a flow on which this end sends, and agrees on its end with the other end. `script` is the end of a flow of a
+/// script, with the moment after which its steps are not measured.
 pub(super) async fn carry<E: MessageEndpoint>(
     shared: &Shared<'_>,
     endpoint: &E,
-    index: u16,
-    flow: &mut E::Connection,
+    (index, flow): (u16, &mut E::Connection),
+    script: Option<(ScriptClient<'_>, MonotonicTime)>,
 ) {
     let sent = AtomicU64::new(0);
-    let result = match &shared.work.content {
-        Content::Bulk(bulk) => {
+    let result = match (&shared.work.content, script) {
+        (Content::Bulk(bulk), _) => {
             let until = (bulk.duration).map_or(MonotonicTime::NEVER, |it| shared.started + it);
             let part = (&bulk.part(index).plan, until);
             match send_data(shared, endpoint, part, flow, &sent).await {
@@ -77,7 +78,7 @@ pub(super) async fn carry<E: MessageEndpoint>(
                 Err(error) => Err(error),
             }
         }
-        Content::Exchange(exchange) => {
+        (Content::Exchange(exchange), _) => {
             let mut exchanged = Default::default();
             let agreed = exchange.send(shared, endpoint, flow, &mut exchanged).await;
             shared.tally().exchange = exchanged;
@@ -85,6 +86,11 @@ pub(super) async fn carry<E: MessageEndpoint>(
             sent.store(live.sent().messages, Ordering::Relaxed);
             agreed
         }
+        (Content::Script(_), Some((client, deadline))) => {
+            client.carry(endpoint, flow, (&sent, deadline)).await
+        }
+        // Its flows are from the client, which has made its end of each.
+        (Content::Script(_), None) => Err(TransportError::Cancelled),
     };
     let agreed = match result {
         Ok(agreed) => agreed,

@@ -15,6 +15,7 @@ use crate::{
     error::TransportError,
     exchange::ExchangeResult,
     message::{MessageEndpoint, MessageFlow},
+    script::run::StepResults,
     statistics::AllConnections,
     trial::{
         distribution::Distribution,
@@ -47,6 +48,8 @@ pub(super) struct Tally {
     pub rate_ratio: Option<f64>,
     /// Results of an exchange at the end that asks.
     pub exchange: ExchangeResult,
+    /// Measured steps of a script, at the client.
+    pub steps: StepResults,
     /// Latest end of a flow; the beginning of the transfer before the first.
     pub last_end: MonotonicTime,
     pub statistics: Arc<AllConnections>,
@@ -67,6 +70,7 @@ impl Tally {
             left: 0,
             rate_ratio: None,
             exchange: ExchangeResult::default(),
+            steps: StepResults::default(),
             last_end: started,
             statistics: Arc::new(AllConnections::new(end)),
             facts: Facts::default(),
@@ -84,6 +88,15 @@ impl Tally {
         Deliveries::merge(&mut self.deliveries, deliveries);
         self.one_way.merge(one_way);
         self.received.push(received);
+    }
+
+    /// Adds the messages to this end of a flow that carries messages both ways.
+    pub(super) fn add_both_ways(&mut self, flow: u16, sink: Box<dyn MessageSink>) {
+        self.received.push(Received {
+            flow,
+            sink,
+            is_complete: true,
+        });
     }
 
     /// Notes the ratio of a flow's rate to the configured one, of a flow from this end.

@@ -242,8 +242,9 @@ impl<E: StreamClient> Client<'_, '_, E> {
                 Some(opened) => opened?,
                 None => {
                     if let Content::Script(script) = &shared.flows.content {
+                        let since = (shared.started, &shared.stop);
                         let executor = self.end.carrier.executor();
-                        script.await_beginning(shared, executor, flow).await?;
+                        (script.await_beginning(flow.index, executor, since)).await?;
                     }
                     self.open(flow, MonotonicTime::now(), of_all).await?
                 }
@@ -365,7 +366,7 @@ impl<E: StreamClient> Client<'_, '_, E> {
         let flows = shared.flows;
         let begins = match &flows.content {
             Content::Exchange(_) => true,
-            Content::Script(script) => script.client_begins(flow),
+            Content::Script(script) => script.client_begins(flow.index),
             Content::Bulk | Content::Scheduled(_) => shared.sends(flow),
         };
         begins && !flows.are_welcomed() && !shared.has_probe(flow)

@@ -8,7 +8,6 @@ use super::{
     exchange::Responder,
     receiving::receive,
     schedule::{Arrivals, Schedule},
-    script::Script,
 };
 use crate::{
     clock::MonotonicTime,
@@ -21,6 +20,7 @@ use crate::{
     error::Result,
     exchange::Exchange,
     executor::Executor,
+    script::Script,
     stream::ByteStream,
     trial::findings::Findings,
 };
@@ -30,7 +30,7 @@ use crate::{
 pub(super) enum Content {
     Bulk,
     /// Requests and their answers, which the only flow carries.
-    Exchange(Exchange),
+    Exchange(Box<Exchange>),
     Scheduled(Schedule),
     Script(Script),
 }
@@ -95,7 +95,7 @@ impl Flows {
         Self::of(
             vec![flow],
             exchange.requests.size,
-            Content::Exchange(exchange),
+            Content::Exchange(Box::new(exchange)),
         )
     }
 
@@ -199,7 +199,9 @@ impl Shared<'_> {
                     exchange.report(result, findings);
                 }
             }
-            Content::Script(script) => script.report(self.trial, tally, findings),
+            Content::Script(script) => {
+                script.report(self.trial, &tally.steps, None, findings);
+            }
             Content::Scheduled(_) => {
                 if let Some(delays) = tally.delays.as_ref().filter(|_| receives) {
                     delays.report(DelayMetrics::MESSAGE, "receiver", findings);

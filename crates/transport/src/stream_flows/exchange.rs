@@ -19,8 +19,8 @@ use crate::{
 /// Most requests that are handed over before answers are read.
 const AT_ONCE: u64 = 64;
 
-/// Hands one message of a plan to a stream, with `before` in front of it.
-async fn send_one<S: ByteStream>(
+/// Hands one message of a plan to a stream, with `before` in front of it; returns its length.
+pub(super) async fn send_one<S: ByteStream>(
     plan: &Plan,
     number: u64,
     stream: &mut S,

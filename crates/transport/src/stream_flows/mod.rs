@@ -31,6 +31,7 @@ use crate::{
     delivered::Delivered,
     error::{Result, TransportError},
     exchange::ExchangeResult,
+    script::run::StepResults,
     statistics::AllConnections,
     stop::Stop,
     trial::{
@@ -121,8 +122,8 @@ pub(crate) struct Tally {
     exchange: Option<ExchangeResult>,
     /// Delays of messages that had a moment to leave, at the end that gets them.
     delays: Option<Distribution>,
-    /// Times of the measured steps of a script, at the client.
-    steps: Option<Distribution>,
+    /// Measured steps of a script, at the client.
+    steps: StepResults,
     /// Error of the first flow that failed.
     error: Option<TransportError>,
 }

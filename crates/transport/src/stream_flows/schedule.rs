@@ -14,11 +14,12 @@ use std::time::Duration;
 
 use regatta_model::{Spread, metric::DelayMetrics, reason};
 
-use super::{Tally, receiving::Sink, script::spread_name};
+use super::{Tally, receiving::Sink};
 use crate::{
     clock::MonotonicTime,
     content::{plan::Plan, stream_check::StreamCheck},
     error::{Result, TransportError},
+    script::spread_name,
     trial::{distribution::Distribution, findings::Findings},
 };
 

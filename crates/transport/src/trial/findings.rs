@@ -17,6 +17,7 @@ use crate::{
     context::{StatisticsSource, WindowLimit, WindowStatistics},
     delivered::Delivered,
     probe::{Delays, Probed},
+    timeout::RetransmissionTimeout,
 };
 
 /// Longest time for which connections of somebody else may hold a trial up.
@@ -129,6 +130,17 @@ impl Findings {
     pub fn lost(&mut self, lost: u64, sent: u64) {
         self.count(id::MESSAGES_LOST, lost);
         self.metric(id::MESSAGE_LOSS_RATIO, lost as f64 / sent.max(1) as f64);
+    }
+
+    /// Adds the time after which answers are given up where they can be lost, as at the beginning, and the number of
+    /// those that came later.
+    pub(crate) fn given_up_answers(&mut self, patience: &RetransmissionTimeout, late: u64) {
+        let mut timeout = format_duration(patience.get());
+        if !patience.is_fixed() {
+            timeout.push_str(" at first, then of RFC 6298");
+        }
+        self.fact("answers.timeout", timeout);
+        self.count(id::LATE_ANSWERS, late);
     }
 
     /// Adds the span of the transfer.

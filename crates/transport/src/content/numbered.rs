@@ -3,19 +3,24 @@
 //! A message of at least [`HEADER_BYTES`] has the header of a message in a stream. A shorter one
 //! begins with the low bytes of its number, at most four, and its pattern follows them.
 
-use crate::content::{
+use super::{
+    message_check::{Counts, MessageSink},
     number_at,
     plan::{HEADER_BYTES, Plan, matches_samples},
     stream_check::encode_header,
 };
+use crate::clock::MonotonicTime;
 
 /// Longest distance from the number that is due at which a number without a check is believed: more
 /// messages are never lost in one go, and each number that is believed costs memory up to it.
 const MAX_DISTANCE: u64 = 1 << 20;
 
+/// Length of the number that a message must have room for where more than the one before can be mistaken for it.
+pub(crate) const NUMBER_BYTES: usize = 4;
+
 /// Returns the number of bytes of its own number that a short message of `length` bytes carries.
 pub(crate) fn number_bytes(length: usize) -> usize {
-    length.min(4)
+    length.min(NUMBER_BYTES)
 }
 
 /// Writes the beginning of message `number` to `buffer`, which is as long as the message and holds
@@ -67,6 +72,46 @@ fn nearest(low: u64, bytes: usize, near: u64) -> Option<u64> {
         .flatten()
         .min_by_key(|candidate| candidate.abs_diff(near))
         .filter(|candidate| candidate.abs_diff(near) <= MAX_DISTANCE)
+}
+
+/// Check and counts of numbered messages.
+#[derive(Debug)]
+pub(crate) struct NumberedCheck {
+    plan: Plan,
+    counts: Counts,
+}
+
+impl NumberedCheck {
+    pub(crate) fn new(plan: &Plan) -> Self {
+        Self {
+            plan: plan.clone(),
+            counts: Counts::default(),
+        }
+    }
+
+    /// Takes one message; returns its number if it is one of the plan and new.
+    pub(crate) fn take(&mut self, message: &[u8]) -> Option<u64> {
+        let number = read(&self.plan, message, self.counts.next_expected);
+        if number.is_none() {
+            self.counts.corrupted += 1;
+        }
+        number.filter(|number| self.counts.note(*number, message.len()))
+    }
+}
+
+impl MessageSink for NumberedCheck {
+    fn consume(&mut self, message: &[u8], _: MonotonicTime) -> Option<MonotonicTime> {
+        self.take(message);
+        None
+    }
+
+    fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    fn is_complete(&self) -> bool {
+        self.counts.delivered.messages == self.plan.count
+    }
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use regatta_model::script::{self, Action, IntervalDistribution, SentBy, Step};
 
 /// Operation of a flow, which has no other operations inside.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Operation {
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Operation {
     /// Next message of a host.
     Message(SentBy),
     /// Wait of a host from the end of the operation before.
