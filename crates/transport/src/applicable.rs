@@ -79,7 +79,7 @@ pub fn check(
 }
 
 /// Checks a script for a driver of messages: each of its flows is a flow of messages, and each message has a number.
-fn script_over_messages(name: &str, script: &Script) -> Result<(), Unsupported> {
+pub(crate) fn script_over_messages(name: &str, script: &Script) -> Result<(), Unsupported> {
     let smallest = script.smallest_message();
     if script.spread == Spread::Streams && script.flow_count() > 1 {
         let hint = reason::spread_connections();

@@ -12,14 +12,14 @@ use regatta_model::{
 use crate::{
     connections::Exchanges,
     context::TrialContext,
+    descriptor::Carries,
     driver::{ClientSession, ServerSession},
     endpoint::{Endpoint as _, Server as _},
     error::{Result, TransportError},
     executor::Executor as _,
+    flows::Flows,
     message::{MessageClient, MessageEndpoint, MessageServer},
-    message_flow,
     stream::{StreamClient, StreamEndpoint, StreamServer},
-    stream_flows::Flows,
     transfer::{self, FileReceiver, FileSender, Transfer, TransferEndpoint},
     trial::{Trial, connecting, listening, messages::Messages, streams::Streams},
 };
@@ -114,11 +114,7 @@ impl<E: StreamEndpoint> StreamSession<E> {
             WorkloadKind::ShortConnections { .. } => {
                 OverStreams::Connections(Exchanges::new(order)?)
             }
-            WorkloadKind::Bulk { .. }
-            | WorkloadKind::StopAndWait { .. }
-            | WorkloadKind::RequestResponse { .. }
-            | WorkloadKind::MultiStream { .. }
-            | WorkloadKind::Script(_) => OverStreams::Flows(Box::new(Flows::new(order)?)),
+            _ => OverStreams::Flows(Box::new(Flows::new(order, Carries::Streams)?)),
         };
         let trial = Trial::new(order, context)?;
         Ok(Box::new(Self {
@@ -167,7 +163,7 @@ impl<E: StreamServer> ServerSession for StreamSession<E> {
 #[derive(Debug)]
 pub struct MessageSession<E> {
     trial: Trial,
-    work: message_flow::Work,
+    flows: Flows,
     endpoint: E,
 }
 
@@ -178,8 +174,8 @@ impl<E: MessageEndpoint> MessageSession<E> {
     /// [`TransportError::Order`] for an order that cannot be carried out,
     /// [`TransportError::Unsupported`] for a workload that this transport cannot run.
     pub fn new(endpoint: E, order: &TrialOrder, context: TrialContext) -> Result<Box<Self>> {
-        let work = message_flow::Work::new(order)?;
-        let (message, longest) = (work.longest_message, endpoint.longest_message());
+        let flows = Flows::new(order, Carries::Messages)?;
+        let (message, longest) = (flows.longest_message(), endpoint.longest_message());
         if message > longest {
             let message = Bytes(message as u64);
             return Err(TransportError::unsupported(
@@ -190,7 +186,7 @@ impl<E: MessageEndpoint> MessageSession<E> {
         let trial = Trial::new(order, context)?;
         Ok(Box::new(Self {
             trial,
-            work,
+            flows,
             endpoint,
         }))
     }
@@ -199,7 +195,7 @@ impl<E: MessageEndpoint> MessageSession<E> {
 impl<E: MessageClient> ClientSession for MessageSession<E> {
     fn run(self: Box<Self>, peer: SocketAddr) -> Result<SideReport> {
         let carrier = Messages(&self.endpoint);
-        let running = connecting::run(&self.trial, &carrier, &self.work, peer);
+        let running = connecting::run(&self.trial, &carrier, &self.flows, peer);
         let result = self.endpoint.executor().block_on(running);
         end(&self.trial, result, self.endpoint.facts())
     }
@@ -212,7 +208,7 @@ impl<E: MessageServer> ServerSession for MessageSession<E> {
 
     fn run(self: Box<Self>) -> Result<SideReport> {
         let carrier = Messages(&self.endpoint);
-        let running = listening::run(&self.trial, &carrier, &self.work);
+        let running = listening::run(&self.trial, &carrier, &self.flows);
         let result = self.endpoint.executor().block_on(running);
         end(&self.trial, result, self.endpoint.facts())
     }

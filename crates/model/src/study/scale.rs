@@ -132,7 +132,7 @@ impl Study {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::WorkloadKind;
+    use crate::workload::{Amount, WorkloadKind};
 
     fn study(head: &str, workload: &str) -> Study {
         let text = format!(

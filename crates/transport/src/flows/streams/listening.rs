@@ -6,13 +6,14 @@ use regatta_model::reason;
 
 use regatta_control::Role;
 
-use super::{Flows, Shared, receiving::WELCOME, sending};
+use super::{Shared, StreamState, receiving::WELCOME, sending};
 use crate::{
     clock::MonotonicTime,
     content::part::Part,
     context::{StatisticsSource, WindowEdge},
     error::{Result, TransportError},
     executor::Executor as _,
+    flows::Flows,
     opening::Purpose,
     stop::Stop,
     stream::{
@@ -82,12 +83,13 @@ async fn serve_all<'a, E: StreamServer>(
 ) -> Shared<'a> {
     let trial = end.trial;
     let stops = (&end.transfer, &Stop::new());
-    let shared = Shared::new(trial, flows, stops, first.arrived);
+    let own = StreamState::new(trial, &end.transfer);
+    let shared = Shared::new((trial, flows), stops, first.arrived, own);
     let statistics: Arc<dyn StatisticsSource> = shared.statistics.clone();
     (trial.context.observer).on_connection(Purpose::Transfer, Arc::downgrade(&statistics));
     let connections = match flows.share_connection() {
         true => 1,
-        false => flows.flows.len(),
+        false => flows.parts.len(),
     };
     // The opening of the probe can be lost and come again after the flows'.
     let all = connections + usize::from(probe_is_missing);
@@ -209,7 +211,7 @@ async fn carry_streams<E: StreamServer>(
     let (shared, end) = (serving.shared, serving.end);
     let executor = end.carrier.executor();
     let streams = match shared.flows.share_connection() {
-        true => shared.flows.flows.len(),
+        true => shared.flows.parts.len(),
         false => 1,
     };
     let accept = async |turns: &WaitQueue, task| {
@@ -307,7 +309,7 @@ async fn flow_of<'a, S: ByteStream>(
         }
         false => 0,
     };
-    let flow = shared.flows.flows.get(usize::from(index));
+    let flow = shared.flows.parts.get(usize::from(index));
     flow.ok_or_else(|| TransportError::protocol(reason::unknown_flow(index.into())))
 }
 
@@ -321,7 +323,7 @@ async fn part<E: StreamServer, S: ByteStream>(
 ) -> Result<(bool, MonotonicTime)> {
     let shared = serving.shared;
     let executor = serving.end.carrier.executor();
-    if shared.sends(flow) {
+    if shared.sends(flow.index) {
         return Ok((
             true,
             sending::send(shared, executor, flow, (stream, &[])).await?,

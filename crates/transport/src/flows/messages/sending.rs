@@ -8,19 +8,16 @@ use std::{
 use regatta_control::Note;
 use regatta_model::units::signed_nanoseconds;
 
-use super::{Content, Shared, Watch, script::ScriptClient};
+use super::{Content, Shared, Watch, agreement::agree, script::ScriptClient};
 use crate::{
     clock::MonotonicTime,
     content::{message_check::write_header, plan::Plan},
     delivered::Delivered,
     error::{Result, TransportError},
     executor::Executor as _,
-    message::{Arrival, MessageEndpoint, MessageFlow},
+    message::{MessageEndpoint, MessageFlow},
     opening::Purpose,
-    trial::{
-        Trial,
-        message_control::{self, Control},
-    },
+    trial::message_control::{self, Control},
 };
 
 /// Longest delay that a paced sender makes up for after it was held up, as time at its rate: making
@@ -29,36 +26,6 @@ const CATCH_UP: Duration = Duration::from_millis(5);
 
 /// Most data that a paced sender hands over at once, as time at its rate.
 const PACED_BATCH: Duration = Duration::from_micros(500);
-
-/// End of a flow that both ends agree on.
-pub(crate) struct Agreed {
-    /// Whether the acknowledgement came in the flow.
-    pub in_band: bool,
-    /// Moment at which it came.
-    pub at: MonotonicTime,
-    /// Its content; that of all flows if it came over control.
-    pub delivered: Delivered,
-}
-
-impl Agreed {
-    /// Makes the end of an acknowledgement that came in the flow.
-    pub(crate) const fn in_band(at: MonotonicTime, delivered: Delivered) -> Self {
-        Self {
-            in_band: true,
-            at,
-            delivered,
-        }
-    }
-
-    /// Makes the end of an acknowledgement that came over control.
-    const fn over_control(at: MonotonicTime, delivered: Delivered) -> Self {
-        Self {
-            in_band: false,
-            at,
-            delivered,
-        }
-    }
-}
 
 /// Carries a flow on which this end sends, and agrees on its end with the other end. `script` is the end of a flow of a
 /// script, with the moment after which its steps are not measured.
@@ -69,10 +36,11 @@ pub(super) async fn carry<E: MessageEndpoint>(
     script: Option<(ScriptClient<'_>, MonotonicTime)>,
 ) {
     let sent = AtomicU64::new(0);
-    let result = match (&shared.work.content, script) {
-        (Content::Bulk(bulk), _) => {
-            let until = (bulk.duration).map_or(MonotonicTime::NEVER, |it| shared.started + it);
-            let part = (&bulk.part(index).plan, until);
+    let result = match (&shared.flows.content, script) {
+        (Content::Bulk | Content::Scheduled(_), _) => {
+            let duration = shared.flows.duration;
+            let until = duration.map_or(MonotonicTime::NEVER, |it| shared.started + it);
+            let part = (&shared.flows.parts[usize::from(index)].plan, until);
             match send_data(shared, endpoint, part, flow, &sent).await {
                 Ok((handed_over, over)) => agree(shared, flow, handed_over, over.min(until)).await,
                 Err(error) => Err(error),
@@ -82,8 +50,7 @@ pub(super) async fn carry<E: MessageEndpoint>(
             let mut exchanged = Default::default();
             let agreed = exchange.send(shared, endpoint, flow, &mut exchanged).await;
             shared.tally().exchange = exchanged;
-            let live = &shared.trial.context.live;
-            sent.store(live.sent().messages, Ordering::Relaxed);
+            sent.store(shared.sent().messages, Ordering::Relaxed);
             agreed
         }
         (Content::Script(_), Some((client, deadline))) => {
@@ -105,7 +72,7 @@ pub(super) async fn carry<E: MessageEndpoint>(
     {
         let mut tally = shared.tally();
         tally.left += sent.into_inner();
-        tally.all_in_band &= agreed.in_band;
+        tally.over_control |= !agreed.in_band;
         tally.acknowledged = tally.acknowledged + agreed.delivered;
     }
     shared.ended(agreed.at);
@@ -116,7 +83,7 @@ pub(super) async fn carry<E: MessageEndpoint>(
 
 /// Whether the deadline has stopped the transfer of an end that connects.
 fn is_over_by_deadline(shared: &Shared<'_>) -> bool {
-    matches!(&shared.watch, Watch::Connecting(watch) if watch.is_by_deadline())
+    matches!(&shared.own.watch, Watch::Connecting(watch) if watch.is_by_deadline())
 }
 
 /// Gives the messages that are in the flow at the deadline a while to leave it; notes how many have
@@ -192,107 +159,11 @@ async fn send_data<E: MessageEndpoint>(
     }
     if let Some(bytes_per_ns) = pace.filter(|_| next > began) {
         let scheduled_ns = handed_over.bytes as f64 / bytes_per_ns;
-        shared
-            .tally()
-            .note_rate(scheduled_ns / (next - began) as f64);
+        let ratio = scheduled_ns / (next - began) as f64;
+        let mut tally = shared.tally();
+        tally.rate_ratio = Some(tally.rate_ratio.map_or(ratio, |least| least.min(ratio)));
     }
     Ok((handed_over, next))
-}
-
-/// Takes what arrives until `until` has come, or until an acknowledgement is among it.
-async fn await_acknowledgement<F: MessageFlow>(
-    shared: &Shared<'_>,
-    flow: &mut F,
-    until: MonotonicTime,
-) -> Result<Option<Delivered>> {
-    let mut answer = None;
-    while answer.is_none() {
-        let mut take = |arrival: Arrival<'_>| {
-            let control = Control::decode(shared.trial, arrival.data);
-            if let Some((_, Control::Acknowledgement(delivered))) = control {
-                answer.get_or_insert(delivered);
-            }
-        };
-        if flow.receive_batch(until, &mut take).await? == 0 {
-            break;
-        }
-    }
-    Ok(answer)
-}
-
-/// Asks for the acknowledgement until it comes: in the flow, or over control, if the path back loses it or the receiver,
-/// which has given it, ends the flow before it is here.
-///
-/// Before `over` it does not ask, and takes no acknowledgement as one: else N messages would have
-/// been sent in the time of N − 1, faster than the configured rate.
-pub(crate) async fn agree<F: MessageFlow>(
-    shared: &Shared<'_>,
-    flow: &mut F,
-    sent: Delivered,
-    over: MonotonicTime,
-) -> Result<Agreed> {
-    let agreed = agree_in_flow(shared, flow, sent, over).await;
-    match shared.theirs() {
-        Some((at, delivered)) if agreed.is_err() && !shared.stop.is_stopped() => {
-            Ok(Agreed::over_control(at, delivered))
-        }
-        _ => agreed,
-    }
-}
-
-/// Asks for the acknowledgement until it comes, or for [`patience`] after it has come over control.
-async fn agree_in_flow<F: MessageFlow>(
-    shared: &Shared<'_>,
-    flow: &mut F,
-    sent: Delivered,
-    over: MonotonicTime,
-) -> Result<Agreed> {
-    let (trial, stop) = (shared.trial, &shared.stop);
-    let round_trip = trial.order.path.round_trip_delay;
-    let again_after = (round_trip / 4).clamp(Duration::from_millis(1), Duration::from_millis(250));
-    // What a reliable flow still sends again is not lost. The receiver acknowledges without a request when
-    // it has everything, which may be before the flow itself knows.
-    let mut early = None;
-    while early.is_none() && shared.theirs().is_none() && !flow.is_drained() && !stop.is_stopped() {
-        let until = MonotonicTime::now() + again_after;
-        early = await_acknowledgement(shared, flow, until).await?;
-    }
-    shared.has_sent();
-    if let Some(delivered) = early
-        && over.has_passed()
-    {
-        return Ok(Agreed::in_band(MonotonicTime::now(), delivered));
-    }
-    if !over.has_passed() {
-        // A receiver that has everything acknowledges it without a request, and may have closed before one.
-        let early = await_acknowledgement(shared, flow, over).await?;
-        while !stop.is_stopped() && !over.has_passed() {
-            flow.receive_batch(over, &mut |_| {}).await?;
-        }
-        if let Some(delivered) = early {
-            return Ok(Agreed::in_band(MonotonicTime::now(), delivered));
-        }
-    }
-    loop {
-        if stop.is_stopped() {
-            return Err(TransportError::Cancelled);
-        }
-        message_control::send(trial, flow, Purpose::Transfer, Control::End(sent)).await?;
-        let again = MonotonicTime::now() + again_after;
-        if let Some(delivered) = await_acknowledgement(shared, flow, again).await? {
-            return Ok(Agreed::in_band(MonotonicTime::now(), delivered));
-        }
-        if let Some((at, delivered)) = shared.theirs()
-            && (at + patience(trial)).has_passed()
-        {
-            return Ok(Agreed::over_control(at, delivered));
-        }
-    }
-}
-
-/// Returns for how long a sender that knows the acknowledgement by control waits for it in the flow.
-pub(super) fn patience(trial: &Trial) -> Duration {
-    trial.order.path.typical_round_trip() * 4 + Duration::from_millis(500)
 }
 
 /// Tells the other end that its acknowledgement is here, which spares it a wait; if all copies of

@@ -51,7 +51,7 @@ pub(super) async fn send<S: ByteStream>(
     flow: &Part,
     (stream, mut opening): (&mut S, &[u8]),
 ) -> Result<MonotonicTime> {
-    let schedule = shared.flows.schedule().zip(shared.scheduled.get());
+    let schedule = shared.flows.schedule().zip(shared.own.scheduled.get());
     if let Some((_, begun)) = schedule {
         send_now(stream, &begun.start.0.to_le_bytes()).await?;
     }
@@ -134,7 +134,7 @@ pub(super) async fn send<S: ByteStream>(
         if schedule.is_some() {
             stream.flush().await?;
             let now = MonotonicTime::now();
-            shared.last_left.fetch_max(now.0, Ordering::Relaxed);
+            shared.own.last_left.fetch_max(now.0, Ordering::Relaxed);
         }
         sent += length as u64;
         live.messages_sent.fetch_add(1, Ordering::Relaxed);
@@ -151,7 +151,7 @@ pub(super) async fn send<S: ByteStream>(
         true => u64::from(digest.finalize()),
         false => 0,
     };
-    shared.digest_sent.fetch_add(digest, Ordering::Relaxed);
+    shared.own.digest_sent.fetch_add(digest, Ordering::Relaxed);
     if shared.abandons() {
         return Ok(MonotonicTime::now());
     }

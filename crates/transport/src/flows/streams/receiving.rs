@@ -4,12 +4,13 @@ use std::{future::Future, sync::atomic::Ordering};
 
 use regatta_model::Verify;
 
-use super::{Shared, Tally};
+use super::Shared;
 use crate::{
     clock::MonotonicTime,
     content::{acknowledgement::Acknowledgement, plan::ALIGNMENT, stream_check::StreamCheck},
     delivered::Delivered,
     error::{Result, TransportError},
+    flows::Tally,
     stream::{ByteStream, Received},
     trial::findings::Deliveries,
 };
@@ -80,7 +81,10 @@ pub(super) async fn receive<K: Sink, S: ByteStream>(
         _ => 0,
     };
     sink.add_to(&mut shared.tally());
-    shared.digest_delivered.fetch_add(digest, Ordering::Relaxed);
+    shared
+        .own
+        .digest_delivered
+        .fetch_add(digest, Ordering::Relaxed);
     // A sender that abandons its transfer closes in the middle of it.
     let ended = match result {
         Ok(ended) => ended,

@@ -6,9 +6,7 @@ use regatta_control::Role;
 use regatta_model::fact;
 
 use super::{
-    Flows, Shared,
-    content::Content,
-    schedule,
+    Content, Shared, StreamState, schedule,
     sending::{self, await_welcome},
 };
 use crate::{
@@ -19,6 +17,7 @@ use crate::{
     error::Result,
     exchange::ExchangeResult,
     executor::Executor as _,
+    flows::Flows,
     opening::{self, Purpose},
     stream::{
         ByteStream as _, StreamClient, StreamConnection as _, StreamOf, await_close, send_now,
@@ -51,7 +50,9 @@ impl<'a, E: StreamClient> ConnectingWork<'a, Streams<'a, E>> for &'a Flows {
         end.begin();
         let end = &*end;
         let (trial, endpoint) = (end.trial, end.carrier.0);
-        let shared = Shared::new(trial, self, (&end.transfer, &end.over), end.started);
+        let own = StreamState::new(trial, &end.transfer);
+        let stops = (&end.transfer, &end.over);
+        let shared = Shared::new((trial, *self), stops, end.started, own);
         let statistics: Arc<dyn StatisticsSource> = shared.statistics.clone();
         end.watch.connection(&statistics);
         let client = &Client {
@@ -81,10 +82,8 @@ impl<'a, E: StreamClient> ConnectingWork<'a, Streams<'a, E>> for &'a Flows {
         let (trial, flows) = (shared.trial, self);
         let ours = ended.end.delivered();
         let theirs = delivered_there(ended.carrier.0, &shared, &ended.end).await?;
-        let bidirectional = (flows.flows.iter()).any(|flow| flow.sent_by == Role::Receiver);
-        let size = flows.size * (1 + u64::from(bidirectional));
         let has_goodput = flows.has_goodput() && flows.options.warm_up.is_zero();
-        ended.report(findings, size, ours + theirs, has_goodput);
+        ended.report(findings, flows.size, ours + theirs, has_goodput);
         if trial.order.role == Role::Sender {
             findings.counters(trial, ended.time());
             if !ended.by_deadline() && !shared.abandons() {
@@ -156,15 +155,9 @@ impl<E: StreamClient> Client<'_, '_, E> {
     /// Opens the first flow. Where there is a schedule, opens all flows one after another and begins it.
     async fn open_first(&self) -> Vec<Result<Opened<E>>> {
         let (shared, flows) = (self.shared, self.shared.flows);
-        let count = match &flows.content {
-            Content::Scheduled(_) => flows.flows.len(),
-            // They are set up side by side.
-            Content::Script(script) if !script.shares_connection() => 0,
-            Content::Bulk | Content::Exchange(_) | Content::Script(_) => 1,
-        };
         let mut opened: Vec<Result<Opened<E>>> = Vec::new();
         let mut begun = shared.started;
-        for flow in flows.flows.iter().take(count) {
+        for flow in flows.parts.iter().take(flows.opened_first()) {
             let next = {
                 let first = opened.first().filter(|_| flows.share_connection());
                 let first = first.and_then(|first| first.as_ref().ok()?.connection.as_ref());
@@ -185,7 +178,7 @@ impl<E: StreamClient> Client<'_, '_, E> {
                     return opened;
                 }
             }
-            shared.scheduled.get_or_init(|| schedule::Begun {
+            shared.own.scheduled.get_or_init(|| schedule::Begun {
                 start: MonotonicTime::now(),
                 deadline: self.end.watch.loaded_since() + shared.trial.order.deadline,
             });
@@ -205,7 +198,7 @@ impl<E: StreamClient> Client<'_, '_, E> {
         }
         let connection = of_all.as_ref();
         let mut opened = opened.into_iter();
-        let tasks = (self.shared.flows.flows.iter())
+        let tasks = (self.shared.flows.parts.iter())
             .map(|flow| {
                 let opened = opened.next();
                 move || self.carry(flow, opened, connection)
@@ -241,7 +234,7 @@ impl<E: StreamClient> Client<'_, '_, E> {
             let opened = match opened {
                 Some(opened) => opened?,
                 None => {
-                    if let Content::Script(script) = &shared.flows.content {
+                    if let Some(script) = shared.flows.script() {
                         let since = (shared.started, &shared.stop);
                         let executor = self.end.carrier.executor();
                         (script.await_beginning(flow.index, executor, since)).await?;
@@ -277,7 +270,7 @@ impl<E: StreamClient> Client<'_, '_, E> {
                 let (complete, probed) = executor.join(carrying, probing).await;
                 self.end.probed(probed);
                 if !complete {
-                    shared.connections.stop();
+                    shared.own.connections.stop();
                 }
                 complete
             }
@@ -293,7 +286,7 @@ impl<E: StreamClient> Client<'_, '_, E> {
             ..
         } = opened;
         let mut until = MonotonicTime::now();
-        if !self.shared.sends(flow) {
+        if !self.shared.sends(flow.index) {
             // The other end closes once it has the acknowledgement, which closing here would lose. After a
             // duration it has ended its direction before.
             until = until + CLOSING;
@@ -325,14 +318,14 @@ impl<E: StreamClient> Client<'_, '_, E> {
                         .carry((shared, deadline), executor, flow, (stream, opening))
                         .await
                 }
-                _ if shared.sends(flow) => {
+                _ if shared.sends(flow.index) => {
                     sending::send(shared, executor, flow, (stream, opening)).await
                 }
                 _ => shared.receive(executor, flow, stream, &[]).await,
             }
         };
         let result = shared.stop.unless_raised(part).await;
-        shared.tally().exchange = Some(exchanged);
+        shared.tally().exchange = exchanged;
         let complete = result.is_ok();
         if !complete {
             stream.abandon();
@@ -364,11 +357,7 @@ impl<E: StreamClient> Client<'_, '_, E> {
     fn begins(&self, flow: &Part) -> bool {
         let shared = self.shared;
         let flows = shared.flows;
-        let begins = match &flows.content {
-            Content::Exchange(_) => true,
-            Content::Script(script) => script.client_begins(flow.index),
-            Content::Bulk | Content::Scheduled(_) => shared.sends(flow),
-        };
+        let begins = shared.sends(flow.index) && flows.client_begins(flow);
         begins && !flows.are_welcomed() && !shared.has_probe(flow)
     }
 
@@ -389,7 +378,7 @@ impl<E: StreamClient> Client<'_, '_, E> {
                     let purpose = Purpose::Transfer;
                     // The connection of the probe outlives the transfer, for the last answers.
                     let stop = match shared.has_probe(flow) {
-                        true => &shared.connections,
+                        true => &shared.own.connections,
                         false => &shared.stop,
                     };
                     let connecting =
@@ -413,7 +402,7 @@ impl<E: StreamClient> Client<'_, '_, E> {
             }
             // Those with a schedule are awaited when all are open.
             let awaits = shared.flows.are_welcomed() && shared.flows.schedule().is_none();
-            if awaits && shared.sends(flow) {
+            if awaits && shared.sends(flow.index) {
                 await_welcome(&mut stream).await?;
             }
             Ok(Opened {

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::atomic::Ordering, time::Duration};
 
 use super::{
     Shared,
-    sending::{Agreed, agree},
+    agreement::{Agreed, agree},
 };
 use crate::{
     clock::MonotonicTime,
@@ -68,10 +68,6 @@ impl Exchange {
             unanswered: VecDeque::new(),
             answer: self.responses.content.to_vec(),
         }
-    }
-
-    pub(crate) fn longest_message(&self) -> usize {
-        self.requests.message.max(self.responses.message)
     }
 
     /// Sends all requests, and agrees with the other end on those that came there.

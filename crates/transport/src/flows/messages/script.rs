@@ -6,99 +6,40 @@ use std::{
     time::Duration,
 };
 
-use regatta_control::TrialOrder;
 use regatta_model::script::SentBy;
 
 use super::{
     Shared,
-    sending::{Agreed, agree},
+    agreement::{Agreed, agree},
 };
 use crate::{
     clock::MonotonicTime,
     content::{
         message_check::{Answer, Counts, MessageSink},
         numbered::{self, NumberedCheck},
-        part::Part,
         plan::Plan,
     },
     delivered::Delivered,
     error::{Result, TransportError},
     executor::Executor,
-    message::{Arrival, MessageEndpoint, MessageFlow},
-    script::{
-        Script,
-        run::{Next, Run},
+    flows::{
+        Received,
+        script::{
+            Script,
+            run::{Next, Run},
+        },
     },
+    message::{Arrival, MessageEndpoint, MessageFlow},
     timeout::RetransmissionTimeout,
     trial::message_control::Control,
 };
 
-/// Flows of a script over messages.
-#[derive(Debug)]
-pub(super) struct MessageScript {
-    pub script: Script,
-    /// Messages of the client, by flow.
-    parts: Vec<Part>,
-    /// Time after which the client gives up a message that can be lost.
-    timeout: RetransmissionTimeout,
-    /// Whether messages keep their order on the path.
-    keeps_order: bool,
-    pub longest_message: usize,
-}
-
-impl MessageScript {
-    /// Reads an order.
-    ///
-    /// # Errors
-    /// [`TransportError::Order`] for a script that no study can have, and for more messages than can be numbered.
-    pub(super) fn new(order: &TrialOrder, script: &regatta_model::Script) -> Result<Self> {
-        let longest_message = script.largest_message().0 as usize;
-        let (script, parts) = Script::new(order, script)?;
-        Ok(Self {
-            script,
-            parts,
-            timeout: RetransmissionTimeout::of_applications(&order.path),
-            keeps_order: order.path.keeps_order,
-            longest_message,
-        })
-    }
-
-    pub(super) const fn flow_count(&self) -> usize {
-        self.parts.len()
-    }
-
-    /// Returns the bytes of all messages.
-    pub(super) fn bytes(&self) -> u64 {
-        self.script.bytes(&self.parts)
-    }
-
-    /// Returns the time after which the client gives up a message, as at the beginning, over a transport that can lose it.
-    pub(super) fn timeout(&self, reliable: bool) -> Option<RetransmissionTimeout> {
-        (!reliable).then_some(self.timeout)
-    }
-
-    fn run(&self, flow: u16, host: SentBy, reliable: bool) -> Run {
-        let timeout = self.timeout(reliable);
-        let losing = timeout.map(|timeout| (timeout, self.keeps_order));
-        Run::new(self.script.operations(flow), host, losing)
-    }
-
-    /// Makes the server's end of a flow.
-    pub(super) fn server(&self, flow: u16, reliable: bool) -> ScriptServer {
-        let (from_client, from_server) = (
-            &self.parts[usize::from(flow)].plan,
-            self.script.server_messages(flow),
-        );
-        // The client has every answer before its last message, or waits for none.
-        let ends_with_client = self.script.last_sender(flow) == Some(SentBy::Client);
-        ScriptServer {
-            run: self.run(flow, SentBy::Server, reliable),
-            from_client: NumberedCheck::new(from_client),
-            from_server: from_server.clone(),
-            may_end_first: ends_with_client && (reliable || from_server.count == 0),
-            message: from_server.content.to_vec(),
-        }
-    }
+/// Makes the run of one end of a flow.
+fn run(shared: &Shared<'_>, script: &Script, flow: u16, host: SentBy) -> Run {
+    let path = &shared.trial.order.path;
+    let timeout = RetransmissionTimeout::of_applications(path);
+    let losing = (!shared.own.reliable).then_some((timeout, path.keeps_order));
+    Run::new(script.operations(flow), host, losing)
 }
 
 /// The server's end of a flow, which the flow's receiver has send what is due.
@@ -111,6 +52,24 @@ pub(super) struct ScriptServer {
     may_end_first: bool,
     /// Memory for a message.
     message: Vec<u8>,
+}
+
+impl ScriptServer {
+    /// Makes the end of a flow on which nothing has come.
+    pub(super) fn new(shared: &Shared<'_>, script: &Script, flow: u16) -> Self {
+        let from_client = &shared.flows.parts[usize::from(flow)].plan;
+        let from_server = script.server_messages(flow);
+        // The client has every answer before its last message, or waits for none.
+        let ends_with_client = script.last_sender(flow) == Some(SentBy::Client);
+        let nothing_lost = shared.own.reliable || from_server.count == 0;
+        Self {
+            run: run(shared, script, flow, SentBy::Server),
+            from_client: NumberedCheck::new(from_client),
+            from_server: from_server.clone(),
+            may_end_first: ends_with_client && nothing_lost,
+            message: from_server.content.to_vec(),
+        }
+    }
 }
 
 impl MessageSink for ScriptServer {
@@ -151,7 +110,7 @@ impl MessageSink for ScriptServer {
 /// The client's end of a flow, from the flow's opening on.
 pub(super) struct ScriptClient<'a> {
     shared: &'a Shared<'a>,
-    script: &'a MessageScript,
+    script: &'a Script,
     flow: u16,
     run: Run,
     from_server: NumberedCheck,
@@ -167,13 +126,13 @@ pub(super) struct ScriptClient<'a> {
 
 impl<'a> ScriptClient<'a> {
     /// Makes the end of a flow on which nothing has come.
-    pub(super) fn new(shared: &'a Shared<'a>, script: &'a MessageScript, flow: u16) -> Self {
+    pub(super) fn new(shared: &'a Shared<'a>, script: &'a Script, flow: u16) -> Self {
         Self {
             shared,
             script,
             flow,
-            run: script.run(flow, SentBy::Client, shared.reliable),
-            from_server: NumberedCheck::new(script.script.server_messages(flow)),
+            run: run(shared, script, flow, SentBy::Client),
+            from_server: NumberedCheck::new(script.server_messages(flow)),
             counted: Delivered::default(),
             arrived: None,
             acknowledged: None,
@@ -212,12 +171,15 @@ impl<'a> ScriptClient<'a> {
     ) -> Result<Agreed> {
         self.run.begin(MonotonicTime::now(), deadline);
         let carried = self.carry_steps(endpoint, flow, sent).await;
-        let (shared, index) = (self.shared, self.flow);
-        let script = &self.script.script;
+        let (shared, script, index) = (self.shared, self.script, self.flow);
         {
             let mut tally = shared.tally();
             tally.steps.merge(&self.run.results);
-            tally.add_both_ways(index, Box::new(self.from_server));
+            tally.received.push(Received {
+                flow: index,
+                sink: Box::new(self.from_server),
+                is_complete: true,
+            });
         }
         let handed_over = carried?;
         let over = MonotonicTime::now();
@@ -246,7 +208,7 @@ impl<'a> ScriptClient<'a> {
     ) -> Result<Delivered> {
         let (shared, executor) = (self.shared, endpoint.executor());
         let (stop, live) = (&shared.stop, &shared.trial.context.live);
-        let plan = &self.script.parts[usize::from(self.flow)].plan;
+        let plan = &shared.flows.parts[usize::from(self.flow)].plan;
         let mut message = plan.content.to_vec();
         let pace = endpoint.pace().map(|bits| bits.max(1) as f64);
         let mut departs = MonotonicTime(0);
@@ -282,7 +244,7 @@ impl<'a> ScriptClient<'a> {
                 Next::Wait(until) | Next::Receive(until) => {
                     self.receive(executor, flow, until).await?;
                 }
-                Next::StepEnded(step) => self.script.script.step_ended(self.flow, step),
+                Next::StepEnded(step) => self.script.step_ended(self.flow, step),
                 Next::Done => return Ok(handed_over),
             }
         }

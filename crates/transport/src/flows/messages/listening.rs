@@ -6,12 +6,13 @@ use regatta_model::reason;
 
 use regatta_control::{Note, Role};
 
-use super::{Content, Shared, Watch, Work, receiving::Receiver, sending, tally::Sent};
+use super::{MessageState, Shared, Watch, receiving::Receiver, report::Sent, sending};
 use crate::{
     clock::MonotonicTime,
     delivered::Delivered,
     error::TransportError,
     executor::Executor as _,
+    flows::Flows,
     message::MessageServer,
     opening::Purpose,
     stop::Stop,
@@ -26,7 +27,7 @@ use crate::{
     },
 };
 
-impl<'a, E: MessageServer> ListeningWork<'a, Messages<'a, E>> for &'a Work {
+impl<'a, E: MessageServer> ListeningWork<'a, Messages<'a, E>> for &'a Flows {
     type Carried = Shared<'a>;
 
     async fn carry(&self, end: &Listening<'a, Messages<'a, E>>) -> Carried<Shared<'a>> {
@@ -51,7 +52,7 @@ impl<'a, E: MessageServer> ListeningWork<'a, Messages<'a, E>> for &'a Work {
             let messages = arrived_of(end, &shared, sent);
             trial.send_note(Note::Arrived { messages });
         }
-        findings.stack(shared.tally().statistics.as_ref());
+        findings.stack(shared.statistics.as_ref());
         shared.report_flows(findings);
         let (sends, receives) = shared.directions();
         if receives {
@@ -59,16 +60,13 @@ impl<'a, E: MessageServer> ListeningWork<'a, Messages<'a, E>> for &'a Work {
         }
         if sends {
             let is_complete = outcome.is_complete;
-            let handed_over = trial.context.live.sent();
-            let theirs = match (is_complete, &self.content) {
+            let handed_over = shared.sent();
+            let theirs = match is_complete {
                 // The client tells it over control, once it has all that comes.
-                (true, Content::Script(_)) if !shared.reliable => received_there(end),
-                (true, Content::Script(_)) => Some(handed_over),
-                (true, _) => {
-                    let acknowledged = shared.tally().acknowledged();
-                    acknowledged.or_else(|| Some(shared.theirs()?.1))
-                }
-                (false, _) => received_there(end),
+                true if self.answer() && !shared.own.reliable => received_there(end),
+                true if self.answer() => Some(handed_over),
+                true => (shared.acknowledged()).or_else(|| Some(shared.theirs()?.1)),
+                false => received_there(end),
             };
             let arrived = theirs.map(|theirs| theirs.messages);
             let sent = Sent {
@@ -79,7 +77,7 @@ impl<'a, E: MessageServer> ListeningWork<'a, Messages<'a, E>> for &'a Work {
             };
             shared.report_sent(end.carrier.0, &sent, findings);
         }
-        if trial.order.role == Role::Sender || self.answers() {
+        if trial.order.role == Role::Sender || self.answer() {
             findings.own_counters(trial);
         }
         shared.started
@@ -94,20 +92,18 @@ fn received_there<E: MessageServer>(end: &Listening<'_, Messages<'_, E>>) -> Opt
 /// Serves the first flow and all that come after it.
 async fn serve_all<'a, E: MessageServer>(
     end: &Listening<'a, Messages<'a, E>>,
-    work: &'a Work,
+    flows: &'a Flows,
     first: Admitted<E::Connection>,
 ) -> Shared<'a> {
     let (trial, endpoint) = (end.trial, end.carrier.0);
-    let shared = Shared::new(
-        (trial, work, endpoint.reliable()),
-        (&end.transfer, &Stop::new()),
-        first.arrived,
-        Watch::Listening(Arc::clone(&end.watch)),
-    );
+    let watch = Watch::Listening(Arc::clone(&end.watch));
+    let own = MessageState::new((trial, flows), endpoint.reliable(), watch);
+    let stops = (&end.transfer, &Stop::new());
+    let shared = Shared::new((trial, flows), stops, first.arrived, own);
     // One at a time waits for a flow: a wait may find the first message of another one, which wakes no other task.
     let next = async |_: &WaitQueue, _: usize| admit_next(end, &shared).await;
     let serve = async |admitted| serve(&shared, endpoint, admitted).await;
-    let tasks = (work.flows.len(), &shared.stop);
+    let tasks = (flows.parts.len(), &shared.stop);
     serve_in_turns(endpoint.executor(), tasks, first, next, serve).await;
     shared
 }
@@ -146,12 +142,12 @@ async fn serve<E: MessageServer>(
     mut admitted: Admitted<E::Connection>,
 ) {
     let flow = admitted.index;
-    if usize::from(flow) >= shared.work.flows.len() {
+    if usize::from(flow) >= shared.flows.parts.len() {
         let what = reason::unknown_flow(flow.into());
         return shared.broke(TransportError::protocol(what));
     }
-    let all = shared.tally().opened(&admitted.flow);
-    if let Some(all) = all.filter(|_| shared.sends(flow) || shared.work.answers()) {
+    let all = shared.opened(&admitted.flow);
+    if let Some(all) = all.filter(|_| shared.sends(flow) || shared.flows.answer()) {
         let observer = &shared.trial.context.observer;
         observer.on_connection(Purpose::Transfer, Arc::downgrade(&all));
     }
@@ -166,7 +162,7 @@ async fn serve<E: MessageServer>(
             .await;
     }
     admitted.stop.stop();
-    shared.tally().carried(&admitted.flow);
+    shared.carried(&admitted.flow);
 }
 
 /// Returns the number of messages that arrived, before the deadline and after it, of those that left

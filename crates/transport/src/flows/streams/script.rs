@@ -13,7 +13,7 @@ use crate::{
     delivered::Delivered,
     error::{Result, TransportError},
     executor::Executor,
-    script::{
+    flows::script::{
         Script,
         run::{Next, Run},
     },

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Content, Shared, Watch, Work, receiving::Receiver, script::ScriptClient, sending, tally::Sent,
+    MessageState, Shared, Watch, receiving::Receiver, report::Sent, script::ScriptClient, sending,
 };
 use crate::{
     clock::MonotonicTime,
@@ -11,6 +11,7 @@ use crate::{
     endpoint::Endpoint,
     error::{Result, TransportError},
     executor::Executor as _,
+    flows::Flows,
     message::{MessageClient, MessageFlow},
     opening::Purpose,
     trial::{
@@ -26,7 +27,7 @@ use crate::{
 /// Longest time that the receiver's note about late messages may take beyond those messages.
 const LATE_ANSWER: Duration = Duration::from_secs(3);
 
-impl<'a, E: MessageClient> ConnectingWork<'a, Messages<'a, E>> for &'a Work {
+impl<'a, E: MessageClient> ConnectingWork<'a, Messages<'a, E>> for &'a Flows {
     type Carried = Shared<'a>;
 
     async fn carry(&self, end: &mut Connecting<'a, Messages<'a, E>>) -> Carried<Shared<'a>> {
@@ -34,8 +35,9 @@ impl<'a, E: MessageClient> ConnectingWork<'a, Messages<'a, E>> for &'a Work {
         let end = &*end;
         let watch = Watch::Connecting(Arc::clone(&end.watch));
         let stops = (&end.transfer, &end.over);
-        let work_here = (end.trial, *self, end.carrier.0.reliable());
-        let shared = Shared::new(work_here, stops, end.started, watch);
+        let (trial, flows) = (end.trial, *self);
+        let own = MessageState::new((trial, flows), end.carrier.0.reliable(), watch);
+        let shared = Shared::new((trial, flows), stops, end.started, own);
         let client = &Client {
             shared: &shared,
             end,
@@ -57,7 +59,7 @@ impl<'a, E: MessageClient> ConnectingWork<'a, Messages<'a, E>> for &'a Work {
         ended: &mut Ended<'a, Messages<'a, E>>,
         findings: &mut Findings,
     ) -> Result<()> {
-        let (trial, work) = (shared.trial, self);
+        let (trial, flows) = (shared.trial, self);
         let (sends, receives) = shared.directions();
         let ours = ended.end.delivered();
         let handed_over = match ended.end {
@@ -65,18 +67,18 @@ impl<'a, E: MessageClient> ConnectingWork<'a, Messages<'a, E>> for &'a Work {
             ClientEnd::Acknowledged { .. } => trial.context.live.sent(),
         };
         // The server of a script learns in no other way what came of its messages.
-        if receives && (ended.by_deadline() || work.script().is_some()) {
+        if receives && (ended.by_deadline() || flows.script().is_some()) {
             trial.send_note(ours.received_note());
         }
         let theirs = match sends || ended.by_deadline() {
             true => theirs(&shared, ended.by_deadline())?,
             false => Delivered::default(),
         };
-        ended.report(findings, work.size, ours + theirs, work.has_goodput);
+        ended.report(findings, flows.size, ours + theirs, flows.has_goodput());
         if receives {
             shared.report_received(ours, findings);
-            findings.warm_up(work.warm_up);
         }
+        findings.warm_up(flows.options.warm_up);
         if sends {
             report_sent(&shared, (handed_over, theirs), ended, findings);
         }
@@ -96,20 +98,11 @@ fn report_sent<E: MessageClient>(
     let arrived = match by_deadline {
         // What a reliable flow would have sent again is not known, and with data in both directions
         // messages under way are not waited for.
-        true if shared.reliable || shared.directions().1 => None,
+        true if shared.own.reliable || shared.directions().1 => None,
         true if theirs.messages < handed_over.messages => arrived_late(shared),
         _ => Some(theirs.messages),
     };
-    findings.acknowledgement(shared.tally().all_in_band && !by_deadline);
-    match &shared.work.content {
-        Content::Bulk(_) => findings.warm_up(shared.work.warm_up),
-        Content::Exchange(exchange) => exchange.report(&shared.tally().exchange, findings),
-        Content::Script(script) => {
-            let timeout = script.timeout(shared.reliable);
-            let steps = &shared.tally().steps;
-            (script.script).report(shared.trial, steps, timeout.as_ref(), findings);
-        }
-    }
+    findings.acknowledgement(!shared.tally().over_control && !by_deadline);
     findings.counters(shared.trial, ended.time());
     let sent = Sent {
         handed_over,
@@ -123,7 +116,7 @@ fn report_sent<E: MessageClient>(
 /// Returns what came to the other end: by the acknowledgements of all flows, or by its account over
 /// control.
 fn theirs(shared: &Shared<'_>, by_deadline: bool) -> Result<Delivered> {
-    let acknowledged = shared.tally().acknowledged().filter(|_| !by_deadline);
+    let acknowledged = shared.acknowledged().filter(|_| !by_deadline);
     match acknowledged.or_else(|| Some(shared.theirs()?.1)) {
         Some(theirs) => Ok(theirs),
         None => shared.trial.answer_over_control(),
@@ -171,7 +164,7 @@ struct Client<'a, 'c, E: MessageClient> {
 impl<'a, E: MessageClient> Client<'a, '_, E> {
     /// Carries all flows, of which the first may be opened already.
     async fn carry_all(&self, mut first: Option<Result<Opened<'a, E>>>) {
-        let tasks = (0..self.shared.work.flows.len())
+        let tasks = (0..self.shared.flows.parts.len())
             .map(|index| {
                 let opened = first.take();
                 // The number of flows was checked when they were made.
@@ -189,12 +182,10 @@ impl<'a, E: MessageClient> Client<'a, '_, E> {
             if let Some(opened) = opened {
                 return opened;
             }
-            if let Some(script) = shared.work.script() {
+            if let Some(script) = shared.flows.script() {
                 let since = (shared.started, &shared.stop);
-                let beginning = script
-                    .script
-                    .await_beginning(index, endpoint.executor(), since);
-                beginning.await?;
+                let executor = endpoint.executor();
+                (script.await_beginning(index, executor, since)).await?;
             }
             self.open(index, MonotonicTime::now()).await
         };
@@ -205,7 +196,7 @@ impl<'a, E: MessageClient> Client<'a, '_, E> {
         let script = match work {
             FlowWork::Receive(receiver) => {
                 receiver.carry(endpoint.executor(), &mut flow).await;
-                return shared.tally().carried(&flow);
+                return shared.carried(&flow);
             }
             FlowWork::Send => None,
             FlowWork::Script(client) => {
@@ -214,7 +205,7 @@ impl<'a, E: MessageClient> Client<'a, '_, E> {
             }
         };
         sending::carry(shared, endpoint, (index, &mut flow), script).await;
-        shared.tally().carried(&flow);
+        shared.carried(&flow);
     }
 
     /// Makes a flow and opens it; its set-up counts from `begun`.
@@ -228,10 +219,8 @@ impl<'a, E: MessageClient> Client<'a, '_, E> {
             TransportError::TimedOut { .. } => trial.no_connection(),
             error => error,
         })?;
-        let mut work = match shared.work.script() {
-            Some(script) => {
-                FlowWork::Script(Box::new(ScriptClient::new(shared, script, index)))
-            }
+        let mut work = match shared.flows.script() {
+            Some(script) => FlowWork::Script(Box::new(ScriptClient::new(shared, script, index))),
             None if shared.sends(index) => FlowWork::Send,
             None => FlowWork::Receive(Box::new(Receiver::new(shared, index))),
         };
@@ -240,12 +229,8 @@ impl<'a, E: MessageClient> Client<'a, '_, E> {
         let mut take = |message: &[u8]| work.take(message);
         message_control::open(trial, &mut flow, name, until, &mut take).await?;
         end.connected(begun);
-        let all = {
-            let mut tally = shared.tally();
-            tally.facts.extend(flow.facts());
-            tally.opened(&flow)
-        };
-        if let Some(all) = all {
+        shared.tally().facts.extend(flow.facts());
+        if let Some(all) = shared.opened(&flow) {
             end.watch.connection(&all);
         }
         Ok((flow, work))

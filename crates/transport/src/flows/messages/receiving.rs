@@ -7,7 +7,7 @@ use std::{
 
 use regatta_model::reason;
 
-use super::{Shared, Watch, sending::patience, tally::Received};
+use super::{Shared, Watch, agreement::patience};
 use crate::{
     clock::MonotonicTime,
     content::message_check::{Answer, MessageSink},
@@ -15,6 +15,7 @@ use crate::{
     delivered::Delivered,
     error::{Result, TransportError},
     executor::Executor,
+    flows::Received,
     message::{Arrival, MessageFlow},
     opening::Purpose,
     peer::Peer,
@@ -65,7 +66,7 @@ impl Ending {
         arrived: u64,
         last: Option<MonotonicTime>,
     ) -> MonotonicTime {
-        if shared.reliable {
+        if shared.own.reliable {
             let all = self.marker.filter(|_| arrived >= self.sent);
             return all.unwrap_or(MonotonicTime::NEVER);
         }
@@ -162,7 +163,7 @@ impl Shared<'_> {
 
     /// Returns the most messages that were sent on one flow, of `sent` on all.
     pub(super) fn sent_on_flow(&self, sent: u64) -> u64 {
-        match self.work.flows.len() {
+        match self.flows.parts.len() {
             1 => sent,
             _ => u64::MAX,
         }
@@ -193,7 +194,7 @@ impl<'a> Receiver<'a> {
         Self {
             shared,
             flow,
-            sink: shared.work.sink(flow, shared.reliable),
+            sink: shared.sink(flow),
             counted: Delivered::default(),
             deliveries: None,
             one_way: Distribution::default(),
@@ -270,7 +271,12 @@ impl<'a> Receiver<'a> {
             sink,
             is_complete,
         };
-        shared.tally().add(received, deliveries, &one_way);
+        {
+            let mut tally = shared.tally();
+            Deliveries::merge(&mut tally.deliveries, deliveries);
+            tally.one_way.merge(&one_way);
+            tally.received.push(received);
+        }
         let acknowledged = match result {
             Ok(true) => acknowledge(shared, flow, delivered, ending).await,
             Ok(false) => Ok(()),
@@ -328,7 +334,7 @@ impl<'a> Receiver<'a> {
                 ));
             }
             if late.is_none() && shared.stop.is_stopped() {
-                match &shared.watch {
+                match &shared.own.watch {
                     Watch::Listening(watch) => late = Some(Late::new(shared, watch, self.flow)),
                     // What is under way to this end is not waited for.
                     Watch::Connecting(..) => return Ok(false),
@@ -369,7 +375,7 @@ async fn acknowledge<F: MessageFlow>(
     delivered: Delivered,
     ending: Ending,
 ) -> Result<()> {
-    let is_last = shared.to_receive.fetch_sub(1, Ordering::AcqRel) == 1;
+    let is_last = shared.own.to_receive.fetch_sub(1, Ordering::AcqRel) == 1;
     if !shared.ended(MonotonicTime::now()) {
         return Ok(());
     }
@@ -389,7 +395,7 @@ async fn acknowledge<F: MessageFlow>(
 impl Shared<'_> {
     /// Closes the window at an end that listens, once the transfer has ended.
     pub(super) fn close_window(&self) {
-        if let Watch::Listening(watch) = &self.watch
+        if let Watch::Listening(watch) = &self.own.watch
             && watch.is_complete()
         {
             self.trial.context.observer.on_window(WindowEdge::End);
