@@ -1,4 +1,4 @@
-//! What somebody outside did to this end while a trial ran, which is no finding about its transport.
+//! Disturbances of this end from outside during a trial: signals that stop the process, an interface that went down.
 
 use std::{
     net::IpAddr,
@@ -10,14 +10,14 @@ use regatta_control::{Problem, ProblemKind};
 use regatta_model::reason;
 use regatta_telemetry::{LinkWatch, interface_of};
 
-/// Number of times that this process was told to go on after it was stopped.
+/// Number of `SIGCONT` signals that this process has received.
 static CONTINUED: AtomicU64 = AtomicU64::new(0);
 
 extern "C" fn on_continue(_: libc::c_int) {
     CONTINUED.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Counts from now on how often this process is stopped and told to go on.
+/// Installs the handler that counts `SIGCONT` in [`CONTINUED`].
 pub(crate) fn prepare() {
     let handler = SigHandler::Handler(on_continue);
     let action = SigAction::new(handler, SaFlags::SA_RESTART, SigSet::empty());

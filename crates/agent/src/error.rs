@@ -32,7 +32,7 @@ pub enum AgentError {
     TooLong {
         /// Number of the line, from 1.
         line: u64,
-        /// Longest line that is read.
+        /// Maximum length of a line, in bytes.
         limit: u64,
     },
     /// The first message is not a greeting, or there are two.

@@ -25,7 +25,7 @@ use crate::{error::AgentError, input::LONGEST_LINE};
 /// Bytes that are read at once.
 const READ: usize = 16 << 10;
 
-/// What this process is to do.
+/// Part of this process after [`run`].
 pub(crate) enum Part {
     /// Serve, with this input.
     Serve(Box<dyn io::Read + Send>),

@@ -53,8 +53,11 @@ fn allowed() -> Result<Vec<usize>, Errno> {
         .collect())
 }
 
-/// Returns the first `cpus` processors for the connecting end and the last ones for the other: different ones where both
-/// ends are on one host with so many.
+/// Returns the first `cpus` of the allowed processors for the connecting end and the last `cpus` for the listening one.
+/// The two do not overlap if both ends are on one host with at least twice `cpus`.
+///
+/// # Errors
+/// [`Unsupported`] if fewer than `cpus` are allowed.
 fn choose(allowed: &[usize], cpus: Option<u32>, connects: bool) -> Result<&[usize], Unsupported> {
     let count = cpus.map_or(allowed.len(), |cpus| cpus as usize);
     let chosen = match connects {

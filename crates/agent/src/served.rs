@@ -26,7 +26,7 @@ pub struct ServedLimits {
     pub peer: IpAddr,
     /// Ports on which the agent listens.
     pub ports: PortRange,
-    /// Most bytes that the agent sends and receives in all its trials.
+    /// Maximum number of bytes that the agent sends and receives in all its trials.
     pub max_bytes: Option<u64>,
 }
 

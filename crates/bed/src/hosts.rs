@@ -19,9 +19,10 @@ use crate::{
     session::{NamespaceOf, Session},
 };
 
-/// First pause before a host that could not be reached is tried again, and the longest; each pause is
-/// twice as long as the one before.
+/// Pause after the first failed attempt to reach a host; each pause is twice as long as the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Maximum pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 /// Longest time for which a host is tried that was lost during a run.

@@ -60,9 +60,9 @@ pub enum ChildOutput<In> {
 pub struct ProcessEnd {
     /// Whether it was killed, as it did not end by itself.
     pub killed: bool,
-    /// How it ended, or why it did not, if that is known.
+    /// Exit of the process, or the reason why it is unknown; `None` if nothing is known.
     pub exit: Option<Exit>,
-    /// Its last lines on standard error, if that was a pipe.
+    /// Tail of the process's stderr; `None` if that was no pipe.
     pub last_lines: Option<Text>,
 }
 
@@ -151,7 +151,7 @@ impl<Out, In> JsonChild<Out, In> {
         Ok(())
     }
 
-    /// Returns the number of the process at its launcher's host.
+    /// Returns the process ID, on the host that the launcher starts processes on.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.process.id()

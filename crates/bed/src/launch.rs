@@ -63,7 +63,7 @@ pub trait Launcher: Debug {
 /// Destination of a process's standard error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Errors {
-    /// That of the process that launches.
+    /// Standard error of the process that launches.
     Inherit,
     /// A stream of its own.
     Pipe,
@@ -89,7 +89,7 @@ impl<T: Write + Send + Debug> Input for T {}
 
 /// Process that can be waited for and killed.
 pub trait LaunchedProcess: Send + Debug {
-    /// Returns the number of the process at its launcher's host.
+    /// Returns the process ID, on the host that the launcher starts processes on.
     fn id(&self) -> u32;
     /// Waits for at most `within` and returns the end of the process; `None` if it still runs.
     fn ended(&mut self, within: Duration) -> Option<Exit>;

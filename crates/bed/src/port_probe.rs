@@ -30,20 +30,22 @@ use crate::{
     test_bed::TestBed as _,
 };
 
-/// First argument of the process on the host.
+/// Hidden subcommand of `regatta` that probes ports from a host.
 pub const COMMAND: &str = "port-probe";
 
 /// Longest message, in bytes; one with all ports that are tried has a kilobyte.
 const LONGEST_LINE: u64 = 64 << 10;
 
-/// Most ports of a range that are tried, spread evenly over it.
+/// Maximum number of ports of a range that are tried, spread evenly over it.
 const MAX_PORTS: usize = 64;
 
 /// Longest time in which a connection is made: the first packet of it is repeated once in that time.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(2500);
 
-/// Number of datagrams sent to a port, and the time for which each is answered.
+/// Number of datagrams sent to a port.
 const DATAGRAMS: u32 = 4;
+
+/// Maximum wait for the answer to a datagram.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(600);
 
 /// Protocol whose ports are tried.

@@ -23,7 +23,7 @@ use crate::{
     session::{Closing, Incoming, Serving, Session, serve},
 };
 
-/// First argument of the program that runs in the other guest.
+/// Hidden subcommand of `regatta` that runs in the second of two guests.
 pub const COMMAND: &str = "guest-second";
 
 /// Addresses on the wire for control: of the guest with the engine, and of the other.

@@ -23,8 +23,10 @@ const EXCHANGES: usize = 10;
 /// Longest time for these exchanges.
 const WITHIN: Duration = Duration::from_secs(5);
 
-/// Largest change of the median round-trip delay between two checks, as a share and at least this long in nanoseconds.
+/// Maximum relative change of the median round-trip delay between two checks.
 const DELAY_CHANGE: f64 = 0.5;
+
+/// Change of the median round-trip delay that is accepted in any case, in nanoseconds.
 const MIN_DELAY_CHANGE_NS: f64 = 10e6;
 
 /// This machine and a server, of which only agents can be had. There are no path daemons: nothing counts the packets of

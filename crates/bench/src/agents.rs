@@ -39,7 +39,7 @@ pub struct Race {
     pub options: BTreeMap<String, OptionValue>,
     /// Bytes to move.
     pub bytes: u64,
-    /// Size of a message.
+    /// Size of a message, in bytes.
     pub message: u64,
     /// Check of what arrives.
     pub verify: Verify,

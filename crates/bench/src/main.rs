@@ -51,11 +51,13 @@ const SCTP_MESSAGE_BYTES: u64 = 64 << 10;
 /// Size of a datagram.
 const DATAGRAM_BYTES: u64 = 1400;
 
-/// Largest packet of loopback, and of the path that QUIC is measured for.
+/// MTU of the loopback interface.
 const LOOPBACK_MTU_BYTES: u32 = 65_536;
+
+/// MTU of the path that QUIC is measured for.
 const ETHERNET_MTU_BYTES: u32 = 1500;
 
-/// Least ratio of a driver's goodput to that of a program that moves the same bytes in the same
+/// Minimum ratio of a driver's goodput to that of a program that moves the same bytes in the same
 /// way: the reference programs on the QUIC libraries, and iperf3 with its default message. A bound of
 /// 1 would be missed by every other bench of two programs that are equally fast; 3 % are for the work
 /// that the programs do not do: headers, checks, counters and samples.

@@ -26,7 +26,7 @@ struct Failure {
     reason: String,
 }
 
-/// All figures of a run.
+/// Results of one bench run.
 #[derive(Debug, Default, Serialize)]
 pub struct Report {
     schema_version: u32,

@@ -36,7 +36,7 @@ impl Figures {
 pub struct Spread {
     /// Middle value, or the mean of the two in the middle.
     pub median: f64,
-    /// Least value.
+    /// Minimum value.
     pub min: f64,
     /// Largest value.
     pub max: f64,

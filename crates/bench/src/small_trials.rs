@@ -109,7 +109,8 @@ struct Times {
 }
 
 impl Times {
-    /// Ends the trial before a moment, if there is one.
+    /// Records the overhead of the preceding trial: the time from its start to `now`, less its transfer time. Does
+    /// nothing if that trial was not measured.
     fn end(&mut self, now: Instant) {
         if let (Some(begun), Some(transfer)) = (self.begun.take(), self.transfer.take()) {
             let beside = now.duration_since(begun).saturating_sub(transfer);

@@ -9,7 +9,7 @@ use crate::{
     rounds::Gate,
 };
 
-/// Least goodput of unencrypted `wdt` over that of `tcp`.
+/// Minimum goodput of unencrypted `wdt` over that of `tcp`.
 const MIN: f64 = 0.9;
 
 /// Compares both encryption modes with `tcp`, over one connection and over as many as are the

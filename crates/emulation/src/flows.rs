@@ -90,7 +90,7 @@ impl Flows {
     }
 }
 
-/// What the packets of a link are counted in: all of them, and those of each flow.
+/// Packet counters of a link: of all packets, and of each flow.
 pub(crate) struct Counted<'a> {
     pub(crate) all: &'a mut PacketCounters<u64>,
     pub(crate) flows: &'a mut Flows,

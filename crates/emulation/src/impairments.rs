@@ -20,7 +20,7 @@ pub(crate) const fn bit(impairment: Impairment) -> u64 {
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct PacketImpairments {
     flags: u64,
-    /// Draw of the packet's propagation delay.
+    /// Random number from which the packet's propagation delay is drawn.
     pub(crate) delay_draw: u64,
 }
 
@@ -88,11 +88,10 @@ struct Rare {
     flipped: u64,
 }
 
-/// Draws of the impairments of one direction of a path.
+/// Random number generators of the impairments of one direction of a path.
 ///
-/// They belong to the ordinal of the packet: the n-th packet offered is lost, or not, by the n-th
-/// draw of the seed, whatever the queue did to it or to those before it, and whatever settings held
-/// for those before it.
+/// The n-th packet offered to the link gets the n-th number of each generator, whatever the queue did to it or to
+/// earlier packets, and whatever settings applied to those.
 #[derive(Debug, Clone)]
 pub(crate) struct ImpairmentRng {
     loss: Option<Trial>,
@@ -165,7 +164,7 @@ impl ImpairmentRng {
         impairments
     }
 
-    /// Returns the draw of the bit to flip in the packet of the last call of [`Self::next`].
+    /// Returns the random number that selects the bit to flip in the packet of the last call of [`Self::next`].
     #[cold]
     pub(crate) fn flipped_bit(&self) -> u64 {
         self.rare.as_ref().map_or(0, |rare| rare.flipped)

@@ -38,7 +38,8 @@ pub struct Discarded<P> {
 
 /// Counters of a link's packets so far.
 ///
-/// Those offered and the duplicated ones are those delivered, lost, dropped, and [`crate::EmulatedLink::in_flight`].
+/// Offered plus duplicated packets equal delivered plus lost plus dropped packets plus those
+/// [in flight](crate::EmulatedLink::in_flight).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets that arrived at the link.
@@ -47,7 +48,7 @@ pub struct Counters {
     pub delivered: u64,
     /// Packets that were dropped or impaired.
     pub packets: PacketCounters<u64>,
-    /// Most bytes that waited for the bottleneck at one moment, the packet under transmission not
+    /// Maximum number of bytes that waited for the bottleneck at one moment, the packet under transmission not
     /// counted.
     pub queue_max_bytes: u64,
 }

@@ -3,10 +3,10 @@
 /// Explicit Congestion Notification codepoint of an IP packet (RFC 3168 §5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ecn {
-    /// Its sender does not react to marks.
+    /// Not ECN-capable: the sender does not react to marks.
     #[default]
     NotEct,
-    /// It can be marked.
+    /// ECN-capable: the packet can be marked.
     Ect0,
     /// It can be marked, and its sender slows down in proportion to marks (RFC 9331).
     Ect1,

@@ -11,7 +11,7 @@ use regatta_model::{HostFacts, Phrase, Text, reason};
 
 use crate::{error::EngineError, limits};
 
-/// Longest line that an agent may write. A report with an hour of samples is below 20 MB.
+/// Maximum length of a line that an agent may write, in bytes. A report with an hour of samples is below 20 MB.
 const LONGEST_LINE: u64 = 256 << 20;
 
 /// Place of an agent in a run.

@@ -22,8 +22,10 @@ use regatta_model::{
 };
 use regatta_stats::clocks::{ClockBound, LARGEST_DRIFT, OffsetReading, is_reportable};
 
-/// Exchanges with each host for a reading before a trial or after it, and for one during it.
+/// Number of exchanges with each host for a reading before or after a trial.
 const EXCHANGES_BESIDE: usize = 8;
+
+/// Number of exchanges with each host for a reading during a trial.
 const EXCHANGES_DURING: usize = 2;
 
 /// Time between two readings during a trial.

@@ -18,9 +18,10 @@ use crate::plan::{Plan, PlannedTrial};
 /// Window of the shares over time, in nanoseconds.
 const WINDOW_NS: f64 = 1e9;
 
-/// Difference from its fair share, as a part of it, within which a flow has converged, and the windows for which all
-/// flows must be that near.
+/// Maximum relative difference of a converged flow from its fair share.
 const NEAR: f64 = 0.1;
+
+/// Number of successive windows in which all flows must be that near.
 const NEAR_WINDOWS: usize = 3;
 
 /// Returns the position and the time of each start, in order. Beside its own start each flow of a competition has an offset
@@ -140,12 +141,14 @@ pub(crate) fn judged(mut records: Vec<TrialRecord>) -> Vec<TrialRecord> {
 /// Flow whose bytes are counted.
 struct Counted {
     position: usize,
-    /// Connect call and end, since the first connect call of all flows, in nanoseconds.
+    /// Connect call of this flow, in nanoseconds since the first connect call of all flows.
     from_ns: f64,
+    /// End of this flow, in nanoseconds since the first connect call of all flows.
     until_ns: f64,
-    /// End of the warm-up, since the same.
+    /// End of this flow's warm-up, in nanoseconds since the first connect call of all flows.
     counts_from_ns: f64,
-    /// Samples of the goodput: end of each since the same time, and bits per second.
+    /// Samples of the goodput: end of each, in nanoseconds since the first connect call of all flows, and its mean in
+    /// bits per second.
     samples: Vec<(f64, f64)>,
 }
 

@@ -31,7 +31,7 @@ pub struct Estimate {
     pub noise: Bytes,
 }
 
-/// Rate of the payload over a path that has none: of a transport in one thread.
+/// Estimated rate of the payload over a path without a rate, in bits per second: of a transport in one thread.
 const RATE_OF_SOFTWARE: u64 = 2_000_000_000;
 
 /// Rates of drivers in one thread that are far below that, in bits per second: aioquic is Python, and took 107 s for
@@ -50,12 +50,16 @@ const PER_TRIAL: Duration = Duration::from_millis(150);
 /// Grain of the beginnings of trials with a virtual clock.
 const VIRTUAL_GRAIN: Duration = Duration::from_millis(5_120);
 
-/// Time of this machine for each trial with a virtual clock, and for each packet of it.
+/// Wall time of this machine for a trial with a virtual clock, without its packets.
 const VIRTUAL_TRIAL: Duration = Duration::from_millis(350);
+
+/// Wall time of this machine for each packet of a trial with a virtual clock.
 const VIRTUAL_PACKET: Duration = Duration::from_micros(110);
 
-/// Size of the record of a trial, and of one sample of all its series.
+/// Size of the record of a trial without its series, in the results file.
 const RECORD_BYTES: u64 = 12_000;
+
+/// Size of one sample of all series of a trial, in the results file.
 const SAMPLE_BYTES: u64 = 200;
 
 /// Bytes of a packet that are no payload.

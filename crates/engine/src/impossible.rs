@@ -12,12 +12,14 @@ use regatta_model::{
 /// Largest IP packet that a host with offloads hands over at once, in bytes.
 pub(crate) const SUPER_PACKET_BYTES: f64 = 65_535.0;
 
-/// Share of a time that a program states, by which it may differ from what its agent saw.
+/// Maximum relative difference between a time that a program states and the one that its agent measured.
 const TOLERANCE: f64 = 0.02;
 
-/// Time by which it may differ however short it is: on a busy machine a process waits for a processor, in virtual time
-/// it does not.
+/// Difference of such a time that is accepted in any case, in real time: on a busy machine a process waits for a
+/// processor.
 const REAL_SLACK: Duration = Duration::from_millis(10);
+
+/// The same in virtual time, where no process waits for a processor.
 const VIRTUAL_SLACK: Duration = Duration::from_micros(100);
 
 /// Part of the tolerance from which a difference is worth a warning.

@@ -21,7 +21,7 @@ pub const ABORT: Duration = Duration::from_secs(3);
 /// Time that a path check may take, for estimates.
 pub const PATH_CHECK: Duration = Duration::from_secs(3);
 
-/// Most flows that a trial opens before its transfer's, one after another.
+/// Maximum number of flows that a trial opens before its transfer's, one after another.
 const FLOWS_BEFORE: u32 = 3;
 
 /// Slack for a loaded machine, on top of what the path imposes.

@@ -86,7 +86,7 @@ pub struct Done {
 }
 
 impl Done {
-    /// Most attempts at one trial.
+    /// Maximum number of attempts at one trial.
     pub const MAX_ATTEMPTS: u32 = 3;
 
     /// Takes note of a record of this plan. Those of a competition's flows count once all have come, and are repeated
@@ -226,7 +226,7 @@ pub struct TooManyTrials {
     pub rounds: u32,
     /// Cells in a round.
     pub cells: usize,
-    /// Most trials of one run.
+    /// Maximum number of trials of one run.
     pub most: u32,
 }
 
@@ -255,7 +255,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Most trials of one run: at one a second, four months.
+    /// Maximum number of trials of one run: at one a second, four months.
     pub const MAX_TRIALS: u32 = 10_000_000;
 
     /// Plans a study.

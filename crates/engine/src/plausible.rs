@@ -20,7 +20,7 @@ use crate::{
     shortfall, slow_start,
 };
 
-/// Fewest bandwidth-delay products in a transfer that is not mostly slow start.
+/// Minimum number of bandwidth-delay products in a transfer that is not mostly slow start.
 const MIN_BDPS: u64 = 10;
 
 /// Share of the packets that may leave the path late.

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use crate::plan::{Done, Plan, PlannedTrial};
 
-/// Least and most work of a chunk by the estimate of the plan. A guest starts in a second or two, and
+/// Minimum and maximum work of a chunk, by the plan's estimate. A guest starts in a second or two, and
 /// what was stopped within a chunk is run again from the chunk's first trial on.
 const CHUNK_WORK: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(40)];
 
@@ -22,7 +22,7 @@ pub enum ShardsError {
     /// More shards than the plan has parts that can be run apart.
     #[error("`{shards}` shards are more than the `{most}` that this plan can be divided into")]
     TooMany {
-        /// Most shards of the plan.
+        /// Maximum number of shards of the plan.
         most: u32,
         /// Requested number of shards.
         shards: u32,

@@ -7,8 +7,10 @@ use regatta_model::{
     Study, Transport, Warning, WorkloadKind, metric::id, phrase, warning,
 };
 
-/// Least ratio of the achieved to the requested rate at which the rate was kept, and least ratio in any case.
+/// Minimum ratio of the achieved to the requested rate without a warning.
 const MIN_RATE_RATIO: f64 = 0.995;
+
+/// The same where the sender has lost at most [`MAX_LOST_NS`].
 const MIN_SHORT_RATE_RATIO: f64 = 0.95;
 
 /// Time that a sender may lose without a warning, if its rate is at least [`MIN_SHORT_RATE_RATIO`]: in a short transfer one

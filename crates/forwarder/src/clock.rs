@@ -58,8 +58,8 @@ pub fn polls_busily() -> bool {
     is_enabled("busy-poll")
 }
 
-/// Asks the kernel to wake the calling thread exactly on time, as far as this user may. Returns the
-/// rests that a thread that may be busy throughout has to take for that.
+/// Reduces the timer slack of the calling thread and raises its scheduling priority, as far as this user is allowed to.
+/// Returns a throttle if the thread is a real-time one now, which must sleep in each turn; `None` otherwise.
 pub fn wake_on_time() -> Option<RealTimeThrottle> {
     if is_enabled("slack") {
         // SAFETY: takes numbers only. The unit is nanoseconds; the default slack is 50 µs.
@@ -88,8 +88,10 @@ pub struct RealTimeThrottle {
     cpu_ns: u64,
 }
 
-/// Length of a turn, and least time in it for which a thread sleeps, in nanoseconds.
+/// Length of a turn, in nanoseconds.
 const TURN_NS: u64 = 5_000_000;
+
+/// Minimum time that a thread sleeps in each turn, in nanoseconds.
 const REST_NS: u64 = 300_000;
 
 impl RealTimeThrottle {
@@ -125,13 +127,16 @@ pub struct Coalescing {
     woke: u64,
 }
 
-/// Length of a window, in nanoseconds, and packets in it from which on wake-ups are coalesced: 500 Mbit/s
-/// of full packets.
+/// Length of the window in which packets are counted, in nanoseconds.
 const WINDOW_NS: u64 = 1_000_000;
+
+/// Number of packets in a [`WINDOW_NS`] from which wake-ups are coalesced: 500 Mbit/s of packets of 1500 bytes.
 const BUSY_PACKETS: u32 = 42;
 
-/// Time from a coalesced wake-up to the next: this part of the path's delay, between these times.
+/// Ratio of the path's one-way delay to the time between two coalesced wake-ups.
 const OF_DELAY: u32 = 100;
+
+/// Minimum and maximum of the time between two coalesced wake-ups.
 const BETWEEN: [Duration; 2] = [Duration::from_micros(50), Duration::from_micros(500)];
 
 impl Coalescing {
@@ -140,7 +145,7 @@ impl Coalescing {
         (is_enabled("coalescing") && !is_virtual()).then(Self::default)
     }
 
-    /// Fits the time between wake-ups to a path with the one-way delay `delay`.
+    /// Sets the time between wake-ups for a path with the one-way delay `delay`.
     pub fn fit(&mut self, delay: Duration) {
         let [least, most] = BETWEEN;
         self.between_ns = nanoseconds((delay / OF_DELAY).clamp(least, most));

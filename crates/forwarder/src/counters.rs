@@ -15,7 +15,7 @@ pub struct UnsupportedCounters {
     /// lost at random, and so are those lost in bursts.
     #[serde(flatten)]
     pub packets: PacketCounters<bool>,
-    /// Most bytes in the queue.
+    /// Maximum number of bytes in the queue.
     pub queue_max_bytes: bool,
     /// Lateness of the packets that left.
     pub lateness: bool,
@@ -53,7 +53,7 @@ pub struct LinkCounters {
     /// ([`UnsupportedCounters::packets`]).
     #[serde(flatten)]
     pub packets: PacketCounters<u64>,
-    /// Most bytes that waited for the bottleneck at one moment. With netem the most that was
+    /// Maximum number of bytes that waited for the bottleneck at one moment. With netem the most that was
     /// sampled every 20 ms, or the limit of a queue that overflowed.
     pub queue_max_bytes: u64,
     /// Packets delivered later after they were due than [`regatta_model::Condition::late_after`].

@@ -58,16 +58,18 @@ pub const HEADER_BYTES: usize = 10;
 /// Packets that are read from one device, and that are written to one, before others get their turn.
 const BATCH: usize = 32;
 
-/// Packets that are read from one device in real time while none is overdue by [`OVERDUE_NS`]: acknowledgements of one batch
-/// can have the other kernel send as many.
+/// Maximum batch in real time while no packet is overdue by [`OVERDUE_NS`]: the acknowledgements of one batch can make
+/// the other kernel send as many packets.
 const LONG_BATCH: usize = 256;
+
+/// Lateness from which batches are short, in nanoseconds.
 const OVERDUE_NS: u64 = 1_000_000;
 
-/// Turns of a thread that never sleeps after which it serves requests all the same: those in which it reads at least as
+/// Number of turns without sleep after which a busy thread serves requests. At one [`BATCH`] a turn it has then read as
 /// many packets as a device holds.
 const TURNS: u32 = QUEUE_PACKETS / BATCH as u32;
 
-/// Most free buffers that are kept. Duplicated packets have buffers of their own, which would
+/// Maximum number of free buffers that are kept. Duplicated packets have buffers of their own, which would
 /// otherwise pile up.
 const POOL: usize = 32_768;
 

@@ -15,10 +15,10 @@ use crate::{
     corruption::{NEEDS_CHECKSUM, internet_sum, native},
 };
 
-/// Most segments in one packet: as many full ones as fit in 64 KiB.
+/// Maximum number of segments in one packet: as many full ones as fit in 64 KiB.
 const MAX_SEGMENTS: usize = 44;
 
-/// Most frames among which segments of one connection are looked for.
+/// Maximum number of frames among which segments of one connection are looked for.
 pub(crate) const WINDOW: usize = u128::BITS as usize;
 
 /// Bytes of an IPv4 header without options, the only kind that is merged.

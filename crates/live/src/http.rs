@@ -27,7 +27,7 @@ use tokio::task::{AbortHandle, yield_now};
 
 use crate::error::LiveError;
 
-/// Most connections at once; a further one closes the oldest that waits for a request.
+/// Maximum number of connections at once; a further one closes the oldest that waits for a request.
 const MAX_CONNECTIONS: usize = 32;
 
 /// Longest time until the header of a request has arrived.

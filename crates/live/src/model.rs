@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// Number of goodput samples that a trial under way keeps: half a minute.
 pub const HISTORY: usize = 120;
 
-/// Most trials of a cell that have a value of their own: the last ones.
+/// Maximum number of trials of a cell that have a value of their own: the last ones.
 pub const VALUES: usize = 120;
 
 /// Number of messages that are kept.

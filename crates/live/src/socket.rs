@@ -65,7 +65,7 @@ impl RunSocket {
     /// To be called within the executor.
     ///
     /// # Errors
-    /// Those of the system, such as of a file system without sockets.
+    /// Errors of the system, such as of a file system without sockets.
     pub fn listen(dir: &Path) -> io::Result<Self> {
         let [new, path] = [NEW_SOCKET_NAME, SOCKET_NAME].map(|name| dir.join(name));
         let _ = std::fs::remove_file(&new);
@@ -124,7 +124,7 @@ impl RunClient {
     /// Connects to the run in a directory, without waiting for a process that does not accept.
     ///
     /// # Errors
-    /// Those of the system; `NotFound` or `ConnectionRefused` where no run listens, `WouldBlock` where too many wait.
+    /// Errors of the system: `NotFound` or `ConnectionRefused` where no run listens, `WouldBlock` where too many wait.
     pub fn connect(dir: &Path) -> io::Result<UnixStream> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let stream = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
@@ -137,7 +137,7 @@ impl RunClient {
     /// Reads from a connection. To be called within the executor.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn new(stream: UnixStream) -> io::Result<Self> {
         let stream = tokio::net::UnixStream::from_std(stream)?;
         Ok(Self {

@@ -50,7 +50,7 @@ use serde::Serialize;
 use serde_json::Value;
 use userspace::UserspacePath;
 
-/// First argument of the daemon's process.
+/// Hidden subcommand of `regatta` that is the path daemon.
 pub const COMMAND: &str = "path-daemon";
 
 /// Addresses of the two hosts on the path, a and b, on one /30.

@@ -17,10 +17,11 @@ use super::error::DaemonError;
 /// File that holds the network namespace of the calling thread.
 const CALLING_THREAD: &str = "/proc/thread-self/ns/net";
 
-/// Makes a user namespace if this process may not make network namespaces without one; returns
-/// whether it did. In it this user is root; outside of it nothing changes.
+/// Enters a new user namespace if this process may not create network namespaces without one; returns whether it did.
+/// Inside of it this user is root; outside nothing changes. Must be called while the process has a single thread.
 ///
-/// Only while the process has one thread.
+/// # Errors
+/// [`DaemonError`] if the kernel refuses the namespace or its user mapping.
 pub fn enter_user_namespace() -> Result<bool, DaemonError> {
     // A trial run in the place where it counts: being root is neither needed (capabilities) nor
     // enough (containers).

@@ -14,11 +14,12 @@ use crate::messages::PathForm;
 /// no divisor of them.
 const CAPTURE_NUMBERS: u32 = 0x1357_9bdf;
 
-/// Rate of a host's interface: that of Gigabit Ethernet, or of a link that is faster, and a part of it more, so that
-/// the link is the bottleneck. A sender that hands over packets faster than that waits, as it does at an interface of
-/// this rate. Slow start hands over twice what the link carries, which is more than the forwarder can read from 1
-/// Gbit/s on two processors.
+/// Rate of a host's interface where the emulated link is not faster: Gigabit Ethernet. A sender that hands over packets
+/// faster waits, as at a real interface of this rate. Without that limit slow start would hand over twice what the link
+/// carries, more than the forwarder can read on two processors.
 const LINE_RATE: BitRate = BitRate(1_000_000_000);
+
+/// Factor by which the interface is faster than a link above [`LINE_RATE`], so that the link is the bottleneck.
 const ABOVE_LINK: f64 = 1.1;
 
 /// The path.

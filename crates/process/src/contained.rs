@@ -36,7 +36,7 @@ const END_LIMIT: Duration = Duration::from_secs(2);
 /// within two seconds.
 const CORE_DUMP_LIMIT: Duration = Duration::from_millis(1500);
 
-/// Most descendants of a program that are examined for core dumps.
+/// Maximum number of descendants of a program that are examined for core dumps.
 const MAX_EXAMINED: usize = 256;
 
 /// Returns a value of [`PROGRAM_MARK`] that no other program of this machine has.
@@ -161,7 +161,7 @@ impl ContainedProcess {
         Ok((process, pipes))
     }
 
-    /// Returns the program's process number, as this process sees it.
+    /// Returns the program's process ID in the namespace of this process.
     #[must_use]
     pub fn id(&self) -> i32 {
         self.leader.as_raw()

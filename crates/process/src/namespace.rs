@@ -24,7 +24,7 @@ use crate::own::{die_with_parent, set_name};
 #[derive(Debug)]
 pub struct NamespaceInit {
     process: Pid,
-    /// Its other end is read by the process, which ends with this.
+    /// Pipe whose other end the process reads: closing this end ends the process.
     _alive: io::PipeWriter,
 }
 

@@ -18,7 +18,7 @@ use nix::{
 
 use crate::wait::{descriptor, readable};
 
-/// Most passes over the processes that are to be killed: one that starts another while it is being
+/// Maximum number of passes over the processes that are to be killed: one that starts another while it is being
 /// killed leaves that one for the next pass.
 const PASSES: usize = 8;
 

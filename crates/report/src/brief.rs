@@ -16,13 +16,13 @@ use crate::{
     text::{TerminalText, cut, natural_width, new_table, pad, right, wrap},
 };
 
-/// Most rows of the tables; a run with more shows the most telling comparisons instead.
+/// Maximum number of rows of the tables; a run with more shows the most telling comparisons instead.
 const MAX_ROWS: usize = 12;
 
 /// Lines of a screen.
 const SCREEN: usize = 24;
 
-/// Most warnings that are shown, one line each.
+/// Maximum number of warnings that are shown, one line each.
 const MAX_WARNINGS: usize = 4;
 
 /// Codes of the warnings that change the meaning of a figure or of a comparison, the gravest first.

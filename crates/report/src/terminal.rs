@@ -235,7 +235,7 @@ fn verdict(out: &mut TerminalText, summary: &Summary, data: &RunData) {
     out.line("", &summary.verdict.overall, 0);
 }
 
-/// Most rows of the table of a sweep.
+/// Maximum number of rows of the table of a sweep.
 const MAX_ROWS: usize = 40;
 
 /// Returns the table of a sweep, values of the parameters down and transports across; `None` if it has too

@@ -20,7 +20,7 @@ use crate::{
     write_row,
 };
 
-/// Most bytes of values in one row: a row has the samples of seconds, or of one trial. A file with
+/// Maximum number of bytes of values in one row: a row has the samples of seconds, or of one trial. A file with
 /// more was not written by Regatta.
 const MAX_BYTES: usize = 1 << 30;
 

@@ -87,7 +87,7 @@ fn replace_by<E>(
         .map_err(failed)
 }
 
-/// Refuses a target that is there and is no regular file.
+/// Refuses a target that exists and is no regular file.
 fn check_target(path: &Path) -> io::Result<()> {
     let kind = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

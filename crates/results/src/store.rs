@@ -287,7 +287,7 @@ impl RunLock {
         })
     }
 
-    /// Returns the reader of the run as it is.
+    /// Returns a reader of what the run has stored so far.
     #[must_use]
     pub fn reader(&self) -> &crate::Reader {
         &self.reader
@@ -414,7 +414,7 @@ pub fn leftover(dir: &Path) -> Option<String> {
     .map(str::to_owned)
 }
 
-/// Opens the list of the records of a results file.
+/// Opens the commit list beside a results file, or creates it; empties the list if `is_new`.
 fn open_commits(path: &Path, run_id: &str, is_new: bool) -> Result<CommitList, ResultsError> {
     CommitList::open(path, run_id, is_new)
         .map_err(|e| explain_io(e, "write", &beside(path, commits::SUFFIX)))

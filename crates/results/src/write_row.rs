@@ -40,7 +40,8 @@ impl<'c, T: Stored> Insert<'c, T> {
         })
     }
 
-    /// Stores a row; returns the number of rows that were stored. SQLite chooses the number of a row that has none.
+    /// Inserts a row; returns how many rows were inserted: 0 if `INSERT OR IGNORE` found its key. SQLite chooses the
+    /// row ID of a row without one.
     pub(crate) fn put(&mut self, row: &T::Row<'_>) -> rusqlite::Result<usize> {
         let mut values = Vec::with_capacity(self.columns.len());
         row.values(&mut values);
@@ -51,7 +52,7 @@ impl<'c, T: Stored> Insert<'c, T> {
     }
 }
 
-/// Stores a row. Returns its number in a table that has such.
+/// Inserts a row; returns its row ID, which means something only in tables with an integer key.
 pub(crate) fn insert<T: Stored>(
     connection: &Connection,
     row: &T::Row<'_>,
@@ -60,7 +61,7 @@ pub(crate) fn insert<T: Stored>(
     Ok(connection.last_insert_rowid())
 }
 
-/// Stores a row unless one with the same key is there. Returns its number if it was stored.
+/// Inserts a row unless one with the same key exists; returns its row ID if it was inserted.
 pub(crate) fn insert_new<T: Stored>(
     connection: &Connection,
     row: &T::Row<'_>,

@@ -23,14 +23,16 @@ use crate::{AgentFile, agent_file::HOST_CACHE};
 /// `ssh` is stopped never does.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Most bytes that a writable pipe accepts without blocking (`PIPE_BUF`).
+/// Maximum number of bytes that a writable pipe accepts without blocking (`PIPE_BUF`).
 const PIPE_BYTES: usize = 4096;
 
 /// Prefix of the script's lines.
 const LINE_PREFIX: &str = "regatta-host";
 
-/// First arguments of the server on the host, and of the guard of its start.
+/// Hidden subcommand of `regatta` that is the server on a host.
 const SERVER_COMMAND: &str = "host-server";
+
+/// Hidden subcommand of `regatta` that kills a server which hangs during its start.
 const GUARD_COMMAND: &str = "host-guard";
 
 /// Time after which a server that has no guard of its own is killed on its host: longer than its controller waits.
@@ -154,8 +156,9 @@ impl Destination {
         steps.join("; ")
     }
 
-    /// Returns the end of the script, which becomes the server. Before, a guard of its start is there: a server that is
-    /// stopped before it has a guard of its own cannot end itself, and its controller may be gone.
+    /// Returns the last command of the script: starts the start guard in the background, and replaces the shell by the
+    /// server `program` (`exec`). The guard kills a server that is stopped before it has a guard of its own: such a
+    /// server cannot end itself, and its controller may no longer run.
     fn server(&self, program: &str, silence: &str) -> String {
         let become_prefix = self.become_prefix();
         let limit = START_LIMIT.as_millis();
@@ -229,11 +232,11 @@ pub enum FailedStep {
     Directory,
     /// The directory takes no more: its disk is full, or a limit is reached.
     Space,
-    /// What arrived has another digest than what was sent.
+    /// The file that arrived has another digest than the one sent.
     Digest,
 }
 
-/// How far the script has come on the host.
+/// Progress of the script on the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
     /// Whether a shell of the host has run the script.
@@ -246,9 +249,9 @@ pub struct Progress {
 #[derive(Debug)]
 pub struct Bootstrap<'a> {
     file: &'a AgentFile,
-    /// How far the script has come.
+    /// Progress of the script.
     pub progress: Progress,
-    /// Number of the shell's process, which becomes the server's.
+    /// Process ID of the shell, which becomes the server's.
     pub shell: Option<u32>,
     /// Whether the file is sent, not found or named by the user.
     pub sent: bool,

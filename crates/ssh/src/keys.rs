@@ -39,8 +39,10 @@ const MIN_VERSION: (u32, u32) = (8, 4);
 /// Line with which the host requests the key.
 const KEY_REQUEST: &str = "regatta-asks";
 
-/// Authentication methods without a password, and those with one in addition.
+/// Option of `ssh` that permits the authentication methods without a password.
 const WITHOUT_PASSWORD: &str = "-oPreferredAuthentications=publickey,gssapi-with-mic,hostbased";
+
+/// Option of `ssh` that permits those with a password in addition.
 const WITH_PASSWORD: &str =
     "-oPreferredAuthentications=publickey,gssapi-with-mic,hostbased,keyboard-interactive,password";
 
@@ -214,7 +216,7 @@ pub trait Prompter {
     fn secret(&mut self, prompt: &str, is_of_host: bool) -> Option<Zeroizing<String>>;
     /// Whether the user confirms the host's key, which `prompt` shows.
     fn confirms(&mut self, prompt: &str) -> bool;
-    /// Most passwords of an account on the host, one after another, if the host refuses them.
+    /// Maximum number of passwords of an account on the host, one after another, if the host refuses them.
     fn attempts(&self) -> u32;
 }
 

@@ -17,7 +17,7 @@ use sha2::{Digest, Sha256};
 
 use crate::cache::{hexadecimal, mark_used, prune, replace};
 
-/// First argument of the process on the host.
+/// Hidden subcommand of `regatta` that receives the files of a program on a host.
 pub const FILES_COMMAND: &str = "host-files";
 
 /// Errors of packing files.

@@ -120,7 +120,7 @@ impl OffsetReading {
 pub struct ClockBound {
     /// Interval in which the offset was at every moment.
     pub offset: OffsetInterval,
-    /// Least and largest mean drift, in seconds per second; `None` if all readings are of one moment.
+    /// Minimum and maximum mean drift, in seconds per second; `None` if all readings are of one moment.
     pub drift: Option<[f64; 2]>,
 }
 

@@ -12,7 +12,7 @@ const NORMAL: f64 = 1e6;
 /// that means of resamples then have.
 pub const MAX_RESAMPLED_ROUNDS: usize = 1000;
 
-/// Fewest rounds from which an interval is made.
+/// Minimum number of rounds from which an interval is made.
 const MIN_ROUNDS: usize = 3;
 
 /// Point on an axis at which a mean log ratio changes its sign.

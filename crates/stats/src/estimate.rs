@@ -30,9 +30,9 @@ pub struct Estimate {
 pub(crate) struct Spread {
     /// Standard error.
     pub(crate) error: f64,
-    /// Its degrees of freedom.
+    /// Degrees of freedom of the standard error.
     pub(crate) df: f64,
-    /// Variation below this is that of rounding.
+    /// Threshold below which variation is due to rounding.
     rounding: f64,
     /// Probability that values which are all the same show this estimate by chance.
     chance: f64,
@@ -247,11 +247,11 @@ pub(crate) fn ratio_ends(ends: [f64; 2]) -> Option<[f64; 2]> {
 struct Within {
     /// Sum of the squared distances of values from the mean of their block.
     squares: f64,
-    /// Its degrees of freedom, at least one.
+    /// Degrees of freedom of `squares`, at least one.
     df: f64,
     /// Sum of the squared distances of the blocks' means from the mean, by value.
     between: f64,
-    /// Its degrees of freedom, at least one.
+    /// Degrees of freedom of `between`, at least one.
     df_between: f64,
 }
 

@@ -93,7 +93,7 @@ impl Memory {
     /// Lower bound of the share of the true variance that the variance of an autocorrelated sample shows.
     const LEAST_SHOWN: f64 = 0.15;
 
-    /// Least degrees of freedom, where there are as many.
+    /// Minimum of the remaining degrees of freedom, where the sample has as many.
     const LEAST_DEGREES: f64 = 1.5;
 
     /// Computes the effect for an autoregressive series of first order with `n` values. The variance of their mean is that
@@ -149,7 +149,7 @@ pub fn trend_p_value(values: &[f64]) -> Option<f64> {
     })
 }
 
-/// Most values of which every pair has its slope computed.
+/// Maximum number of values of which every pair has its slope computed.
 const MAX_PAIRED: usize = 2000;
 
 /// Returns the median change from one value of a series to the next, over all pairs; `None` for fewer than two values.

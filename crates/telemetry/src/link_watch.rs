@@ -6,8 +6,10 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, socket,
 };
 
-/// Size of `struct nlmsghdr`, and of `struct ifinfomsg` after it.
+/// Size of `struct nlmsghdr`.
 const HEADER_BYTES: usize = 16;
+
+/// Size of `struct ifinfomsg`, which follows it.
 const LINK_BYTES: usize = 16;
 
 /// Flags of an interface that can carry packets: it is up, and its wire has a carrier.

@@ -61,7 +61,7 @@ struct Orders {
     begun: u64,
     start: Option<Reading>,
     end: Option<(Reading, FlowSample)>,
-    /// Most bytes in flight of any sample of the window that began last.
+    /// Maximum number of bytes in flight of any sample of the window that began last.
     max_bytes_in_flight: Option<u64>,
     cancelled: bool,
 }

@@ -88,9 +88,9 @@ pub struct Tree {
     root: i32,
     /// The root first; the others as they were at the last search.
     members: Vec<Member>,
-    /// `/proc/loadavg`, whose last field is the number of the newest process or thread.
+    /// `/proc/loadavg`, whose last field is the ID of the newest process or thread.
     newest: Option<ProcFile>,
-    /// That number before the last search; absent if the next reading has to search again.
+    /// Last field of `/proc/loadavg` before the last search; absent if the next reading has to search again.
     searched_at: Option<u64>,
 }
 
@@ -114,7 +114,7 @@ impl Tree {
         }
     }
 
-    /// Returns the number of the process at the root.
+    /// Returns the process ID of the root.
     pub(crate) fn root(&self) -> i32 {
         self.root
     }

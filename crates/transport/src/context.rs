@@ -161,7 +161,7 @@ impl LiveCounters {
 pub struct ProtocolSample {
     /// Smoothed round-trip time (RFC 9002; TCP: `tcpi_rtt`).
     pub smoothed_rtt: Option<Duration>,
-    /// Least round-trip time that the stack has seen.
+    /// Minimum round-trip time that the stack has seen.
     pub min_rtt: Option<Duration>,
     /// Congestion window, in bytes.
     pub congestion_window_bytes: Option<u64>,
@@ -208,7 +208,7 @@ impl ProtocolSample {
 pub struct WindowStatistics {
     /// State when the window ended; empty if the connection could not be read then.
     pub at_end: ProtocolSample,
-    /// Most bytes in flight that a sample showed; absent where the stack does not report them.
+    /// Maximum number of bytes in flight that a sample showed; absent where the stack does not report them.
     pub max_bytes_in_flight: Option<u64>,
 }
 

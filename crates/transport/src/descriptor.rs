@@ -141,7 +141,7 @@ pub enum OptionKind {
     Flag,
     /// A whole number in a range.
     Number {
-        /// Least value.
+        /// Minimum value.
         least: i64,
         /// Largest value.
         most: i64,

@@ -74,22 +74,22 @@ pub trait Driver: Send + Sync {
         Ok(())
     }
 
-    /// Makes the end of a trial that connects; sends nothing.
+    /// Creates the connecting end of a trial; sends nothing.
     ///
     /// # Errors
-    /// The error that keeps it from reading the order.
+    /// Errors of the order: options that this driver, build or host does not support.
     fn client(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ClientSession>>;
 
-    /// Makes the end of a trial that listens, which it does when this returns.
+    /// Creates the listening end of a trial. It listens when this returns.
     ///
     /// # Errors
-    /// The error that keeps it from listening or from reading the order.
+    /// As [`Driver::client`], and errors of opening the listening socket.
     fn server(&self, order: &TrialOrder, context: TrialContext) -> Result<Box<dyn ServerSession>>;
 
-    /// Makes the end of a trial that the order is of.
+    /// Creates the end of a trial that `order` names: the connecting or the listening one.
     ///
     /// # Errors
-    /// Those of [`Driver::client`] and [`Driver::server`].
+    /// As [`Driver::client`] and [`Driver::server`].
     fn session(&self, order: &TrialOrder, context: TrialContext) -> Result<Session> {
         Ok(match order.connects() {
             true => Session::Client(self.client(order, context)?),
@@ -98,25 +98,26 @@ pub trait Driver: Send + Sync {
     }
 }
 
-/// The end of a trial that connects.
+/// Connecting end of a trial.
 pub trait ClientSession: Send {
-    /// Runs this end to its end, blocking: the host gives it a thread of its own. It is run when both ends are made, with
-    /// the address on which the other one listens.
+    /// Runs the trial at this end and returns its report. Blocks, so it is called on a thread of its own, once both
+    /// ends have been created; `peer` is the address on which the other end listens.
     ///
     /// # Errors
-    /// The error that keeps this end from a measurement; always in bounded time.
+    /// Any error after which this end has no measurement. Returns in bounded time in any case.
     fn run(self: Box<Self>, peer: SocketAddr) -> Result<SideReport>;
 }
 
-/// The end of a trial that listens.
+/// Listening end of a trial.
 pub trait ServerSession: Send {
-    /// Returns the address on which it listens.
+    /// Returns the address on which this end listens.
     fn address(&self) -> SocketAddr;
 
-    /// Runs this end to its end, blocking: the host gives it a thread of its own. It is run as soon as it is made.
+    /// Runs the trial at this end and returns its report. Blocks, so it is called on a thread of its own, as soon as
+    /// this end has been created.
     ///
     /// # Errors
-    /// The error that keeps this end from a measurement; always in bounded time.
+    /// Any error after which this end has no measurement. Returns in bounded time in any case.
     fn run(self: Box<Self>) -> Result<SideReport>;
 }
 
@@ -129,7 +130,7 @@ pub enum Session {
 }
 
 impl Session {
-    /// Returns the address on which it listens; `None` at a client.
+    /// Returns the address on which this end listens; `None` at a client.
     #[must_use]
     pub fn listen_address(&self) -> Option<SocketAddr> {
         match self {

@@ -34,8 +34,8 @@ pub trait MessageFlow: Send {
         message_bytes: usize,
     ) -> impl Future<Output = Result<()>>;
 
-    /// Waits for messages, at most until `until`, and passes each to `consume`; returns how many
-    /// there were: zero if the moment has come. A moment that has passed still gets what is there.
+    /// Waits for messages, at most until `until`, and passes each to `consume`; returns their number, 0 at `until`. If
+    /// `until` has already passed, messages that have arrived are still passed on.
     fn receive_batch(
         &mut self,
         until: MonotonicTime,

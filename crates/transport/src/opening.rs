@@ -3,14 +3,14 @@
 use crate::error::{Result, TransportError};
 use regatta_model::{Phrase, is_same_secret, reason};
 
-/// Purpose of a flow between the two ends of a trial.
+/// Purpose of a flow between the two ends of a trial, as its opening states it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Purpose {
-    /// Round-trip delay before the transfer.
+    /// Measures the round-trip delay before the transfer.
     IdleProbe = 1,
-    /// Round-trip delay during the transfer.
+    /// Measures the round-trip delay during the transfer.
     LoadProbe = 2,
-    /// The transfer itself.
+    /// Carries the transfer itself.
     Transfer = 3,
 }
 

@@ -1,4 +1,4 @@
-//! The other end of a trial, as its notes over control tell of it.
+//! State of the other end of a trial, from the notes that it sends over control.
 
 use std::collections::BTreeMap;
 
@@ -11,21 +11,22 @@ use crate::{
     sync::Watched,
 };
 
-/// State of the other end. Moments are those of the notes' arrivals here.
+/// State of the other end. All times are arrival times of its notes at this end.
 #[derive(Debug, Clone, Default)]
 pub struct PeerState {
-    /// Arrival of the note that everything is sent, and the number of messages.
+    /// The other end has sent everything: arrival of that note, and its number of messages.
     pub sent: Option<(MonotonicTime, u64)>,
-    /// Arrival of the note that its deadline has stopped the transfer, and the number of messages sent until then.
+    /// The other end's deadline has stopped the transfer: arrival of that note, and the number of messages sent until
+    /// then.
     pub stopped: Option<(MonotonicTime, u64)>,
-    /// By flow that the deadline stopped: arrival of the note that nothing more leaves it, and the number of messages that
-    /// have left.
+    /// For each flow that the deadline stopped: arrival of the note that nothing more leaves it, and the number of
+    /// messages that have left.
     pub left: BTreeMap<u16, (MonotonicTime, u64)>,
-    /// Arrival of the first account of what came from this end, and the last account.
+    /// What the other end has received from this one: arrival of its first note about that, and the counts of its last.
     pub received: Option<(MonotonicTime, Delivered)>,
-    /// Number of messages from this end that had arrived there some time after the deadline.
+    /// Number of messages from this end that had arrived there in the end, including those under way at the deadline.
     pub arrived: Option<u64>,
-    /// Arrival of the note that its connections are closed.
+    /// The other end has closed its connections: arrival of that note.
     pub closed: Option<MonotonicTime>,
 }
 
@@ -59,21 +60,21 @@ impl PeerState {
     }
 }
 
-/// Step of the other end, of which an end that listens must know when it happens.
+/// Change of the other end's state that a listening end reacts to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PeerEvent {
-    /// It has sent everything.
+    /// The other end has sent everything.
     Sent,
-    /// Its deadline has stopped the transfer.
+    /// The other end's deadline has stopped the transfer.
     Stopped {
         /// Number of messages sent until then.
         messages: u64,
     },
-    /// It has closed its connections.
+    /// The other end has closed its connections.
     Closed,
 }
 
-/// Steps of the other end that [`Peer::next_event`] has returned.
+/// Events that [`Peer::next_event`] has already returned.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Seen {
     sent: bool,

@@ -12,7 +12,7 @@ use regatta_model::{Histogram, Phrase, Probe, ProbePlacement, Series};
 
 use crate::{clock::MonotonicTime, error::TransportError, stop::Stop};
 
-/// Fewest values of which a 99th percentile is given: of fewer it is the largest of them or nearly so.
+/// Minimum number of values of which a 99th percentile is given: of fewer it is the largest of them or nearly so.
 pub(crate) const MIN_FOR_P99: u64 = 100;
 
 /// Sequence number and scheduled departure.
@@ -119,8 +119,8 @@ fn least_interval(order: &TrialOrder, message: usize) -> Duration {
     Duration::from_millis(milliseconds as u64)
 }
 
-/// Most messages of the idle probe that are under way at once: with the opening, fewer than the ten packets that a
-/// connection may send at its beginning (RFC 6928). A further one would wait for an acknowledgement.
+/// Maximum number of messages of the idle probe that are under way at once: with the opening, fewer than the ten
+/// packets that a connection may send at its beginning (RFC 6928). A further one would wait for an acknowledgement.
 pub(crate) const MAX_IN_FLIGHT: u64 = 8;
 
 /// Whether no message of the idle probe holds up another: by the path, by the window of a connection that begins (at

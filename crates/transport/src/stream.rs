@@ -153,9 +153,9 @@ pub trait StreamConnection: Send + Sync {
         std::future::ready(Ok(false))
     }
 
-    /// Closes in good order once both ends have agreed that all is done: what was sent still
-    /// reaches the other end if it is there. Takes at most until `until`, at the connecting end no time: there
-    /// the packets that close are sent once, and a note over control follows.
+    /// Closes gracefully, after both ends have agreed that the work is done: data already sent is still delivered to a
+    /// peer that is reachable. Returns by `until`. At the connecting end it does not wait: the closing packets are sent
+    /// once, and a note over control follows.
     fn close(self, until: MonotonicTime) -> impl Future<Output = ()>;
 }
 

@@ -124,12 +124,11 @@ fn poll(polled: &mut [libc::pollfd], until: MonotonicTime) -> io::Result<usize> 
     usize::try_from(ready).map_err(|_| io::Error::last_os_error())
 }
 
-/// Waits at a listening socket for the next peer, as [`StreamEndpoint::accept`] promises it. `take`
-/// is called whenever a peer may have come, and returns `None` if none has; it must not block for
-/// that. `what` names the peer in errors.
+/// Waits at a listening socket for the next peer, as [`StreamEndpoint::accept`] requires. `take` is called whenever a
+/// peer may have arrived; it must not block, and returns `None` if there is none. `what` names the peer in errors.
 ///
 /// # Errors
-/// Those of `take`; [`TransportError::Cancelled`] once the stop is raised; [`TransportError::TimedOut`] at `until`.
+/// Errors of `take`; [`TransportError::Cancelled`] once the stop is raised; [`TransportError::TimedOut`] at `until`.
 ///
 /// [`StreamEndpoint::accept`]: crate::StreamEndpoint::accept
 pub fn for_next<T>(

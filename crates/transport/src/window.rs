@@ -14,7 +14,7 @@ use regatta_model::Tuning;
 /// Assumed rate where the path has none, in bits per second: more than a stack moves on one core.
 const RATE_WITHOUT_LIMIT_BPS: f64 = 1e10;
 
-/// Least size of a socket's buffers, in bytes of payload.
+/// Minimum size of a socket's buffers, in bytes of payload.
 const MIN_SOCKET_BUFFER_BYTES: u64 = 8 << 20;
 
 /// Flow-control windows that a stack can use, in bytes.

@@ -18,24 +18,35 @@ const ROUND_TRIP: Duration = ms(10);
 /// Bytes that wait at most: more than any of the disciplines lets wait.
 const QUEUE: Bytes = Bytes(1_500_000);
 
-/// Target of each discipline, that of L4S-PAM2025, and the interval of those that have one.
+/// Target delay of each discipline, as in L4S-PAM2025.
 const TARGET: Duration = ms(5);
+
+/// Interval of the disciplines that have one.
 const INTERVAL: Duration = ms(100);
 
 /// Time between the starts of two flows, which is no multiple of the round-trip time.
 const APART: Duration = ms(37);
 
-/// Bounds of the difference between both emulators: of the mean queueing delay (a part of it; and half a millisecond that
-/// passes the token bucket before the kernel's discipline, with the time of two packets: the one that waits for tokens, and
-/// the one that is sent), of the number of drops and marks, and of a share.
+/// Tolerance of the mean queueing delay between both emulators, as a relative difference; [`DELAY_NS`] and
+/// [`DELAY_PACKETS`] are added.
 const DELAY_PART: f64 = 0.2;
+
+/// Absolute part of that tolerance, in nanoseconds: delay in the token bucket before the kernel's discipline.
 const DELAY_NS: f64 = 500_000.0;
+
+/// Part of that tolerance as a number of packets, by their transmission time: one that waits for tokens and one that is
+/// sent.
 const DELAY_PACKETS: f64 = 2.0;
+
+/// Tolerance of the number of drops and marks between both emulators, as a relative difference.
 const COUNT_PART: f64 = 0.35;
+
+/// Tolerance of a flow's share of the goodput between both emulators.
 const SHARE: f64 = 0.05;
 
-/// The same of a share that no discipline decides. That of two flows of CUBIC behind one queue varies from run to run with a
-/// standard deviation of 0.05 to 0.08 (docs/competition.md): this is three of those of a difference, at 0.05.
+/// As [`SHARE`], for a share that no discipline decides. The share of two flows of CUBIC behind one queue varies from
+/// run to run with a standard deviation of 0.05 to 0.08 (docs/competition.md): this is three of those of a difference,
+/// at 0.05.
 const SHARE_BY_CHANCE: f64 = 0.21;
 
 /// Bound of the difference of a share under DualPI2 from that of theory.

@@ -304,8 +304,9 @@ fn mbit(bps: f64) -> String {
     format!("{:.2}", bps / 1e6)
 }
 
-/// Returns the loss and goodput that the flows met, and the distance from the function at that
-/// loss.
+/// Measures TCP flows over `condition` and returns two cells of the table: the loss ratio, and the goodput in Mbit/s
+/// with its relative difference from the response function at that loss; [`NOT_MEASURED`] twice where the path cannot
+/// do it. Adds a line to `differences` where that difference exceeds [`RESPONSE_TOLERANCE`].
 fn met(
     response: &Response,
     condition: &Condition,

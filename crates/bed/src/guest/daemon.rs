@@ -44,7 +44,7 @@ use crate::exit::Exit;
 /// Lines of the console that explain an end.
 const LAST_LINES: usize = 8;
 
-/// Longest order that is read.
+/// Maximum length of an order, in bytes.
 const LONGEST_ORDER: u64 = 64 << 20;
 
 #[derive(Debug, thiserror::Error)]
@@ -94,7 +94,7 @@ impl GuestDaemonError {
     }
 }
 
-/// Most guests on one processor.
+/// Maximum number of guests on one processor.
 const CLAIMS: u32 = 64;
 
 /// Keeps one guest until the guest or standard input ends. The body of `regatta guest-daemon`; the

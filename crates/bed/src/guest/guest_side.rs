@@ -135,7 +135,7 @@ pub fn seed_random_numbers(seed: u64) -> io::Result<()> {
 /// Whether random numbers follow from the last seed alone: the same seed gives the same number again.
 ///
 /// # Errors
-/// Those of [`seed_random_numbers`], and of drawing a number.
+/// As [`seed_random_numbers`], and errors of reading random numbers.
 pub fn forgets_random_numbers() -> io::Result<bool> {
     let drawn = || {
         seed_random_numbers(1)?;

@@ -39,8 +39,8 @@ pub use wire::{CONTROL_WIRE, PATH_WIRE, Wires, wires};
 
 pub use regatta_forwarder::clock::is_virtual;
 
-/// First argument of the process that keeps a guest.
+/// Hidden subcommand of `regatta` that is the daemon of a guest.
 pub const DAEMON_COMMAND: &str = "guest-daemon";
 
-/// First argument of a guest's first process.
+/// Hidden subcommand of `regatta` that is the first process (init) of a guest.
 pub const INIT_COMMAND: &str = "guest-init";

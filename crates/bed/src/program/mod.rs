@@ -25,7 +25,7 @@ use regatta_process::{
 pub use self::supervisor::main;
 use crate::error::BedError;
 
-/// First argument of the supervisor's process.
+/// Hidden subcommand of `regatta` that is the supervisor of a program.
 pub const SUPERVISOR_COMMAND: &str = "path-program";
 
 /// Time that the supervisor has to end by itself before it is killed: longer than it takes to end

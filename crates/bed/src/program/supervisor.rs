@@ -30,8 +30,10 @@ use regatta_process::{NamespaceInit, Preparation, descendants, descriptor, reada
 
 use super::{shown, terminal_signals};
 
-/// Exit status of a shell for a program that was not found, and for one that cannot be run.
+/// Exit status for a program that was not found, as of a shell.
 const NOT_FOUND: u8 = 127;
+
+/// Exit status for a program that cannot be run, as of a shell.
 const NOT_RUNNABLE: u8 = 126;
 
 /// Number that shells add to the signal that ended a program, for its exit status.

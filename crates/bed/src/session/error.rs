@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-/// Most bytes that may come before the server's greeting: output of login scripts.
+/// Maximum number of bytes that may come before the server's greeting: output of login scripts.
 pub(super) const MAX_BEFORE_GREETING: usize = 1 << 20;
 
 /// Errors of a session.
@@ -20,7 +20,7 @@ pub enum SessionError {
     /// The carrier ended before the greeting of the server.
     #[error("{reason}")]
     Ended {
-        /// Its last lines, or its exit status.
+        /// Tail of the carrier's stderr, or its exit status.
         reason: String,
         /// Exit code of a carrier that wrote no line about its end.
         silent_code: Option<i32>,
@@ -46,7 +46,7 @@ pub enum SessionError {
     /// The carrier ended during a dialogue before the greeting.
     #[error("{reason}")]
     Interrupted {
-        /// Its last lines.
+        /// Tail of the carrier's stderr.
         reason: String,
         /// Error of the dialogue.
         during: Box<dyn std::error::Error + Send + Sync>,

@@ -14,10 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::clocks::monotonic_ns;
 
-/// Most bytes of content in a frame.
+/// Maximum number of bytes of content in a frame.
 pub(super) const MAX_BYTES: usize = 64 << 10;
 
-/// Bytes before the content: kind, number of the process, length of the content.
+/// Length of a frame's header, in bytes: kind, process ID, length of the content.
 const HEAD_BYTES: usize = 9;
 
 /// Frames that wait to be written before those who send them wait.
@@ -210,7 +210,11 @@ impl Incoming {
         }
     }
 
-    /// Returns the next line without its end, or as much of it as a line may have.
+    /// Reads the next line, without its line feed. After [`LONGEST_LINE`] bytes without a line feed, returns what has
+    /// arrived.
+    ///
+    /// # Errors
+    /// As [`Self::more`].
     pub(super) fn line(&mut self, until: Instant) -> io::Result<Vec<u8>> {
         loop {
             let end = self.waiting.iter().position(|byte| *byte == b'\n');
@@ -228,7 +232,11 @@ impl Incoming {
         }
     }
 
-    /// Returns the next frame; `TimedOut` if nothing arrives for `silence`.
+    /// Reads the next frame.
+    ///
+    /// # Errors
+    /// `TimedOut` if nothing arrives for `silence`, `UnexpectedEof` at the end of the stream, or the error of a
+    /// malformed frame.
     pub(super) fn frame(&mut self, silence: Duration) -> io::Result<Frame> {
         loop {
             if let Some(frame) = Frame::take(&mut self.waiting)? {

@@ -16,10 +16,10 @@ use regatta_process::{Executable, Preparation, ancestors, descriptor, is_stopped
 
 use crate::launch;
 
-/// First argument of the guard's process.
+/// Hidden subcommand of `regatta` that kills a server which hangs.
 pub const COMMAND: &str = "host-guard";
 
-/// Time beyond the longest silence after which a server is taken for stopped.
+/// Time added to the maximum silence of a server before the guard regards the server as stopped, and kills it.
 const GRACE: Duration = Duration::from_secs(3);
 
 /// Guard, for the server. It ends with the server.
@@ -80,7 +80,7 @@ pub fn main(mut arguments: impl Iterator<Item = String>) -> ExitCode {
     }
 }
 
-/// Ends the guard of the start of this server, of which the script has told the number.
+/// Ends the start guard of this server, whose process ID the script has passed.
 pub(super) fn end_start_guard(process: Option<&str>) {
     let Some(process) = process.and_then(|text| text.parse::<u32>().ok()) else {
         return;

@@ -30,7 +30,7 @@ use crate::{
     launch::{self, AGENT},
 };
 
-/// First argument of the process on the host.
+/// Hidden subcommand of `regatta` that serves a session on a host.
 pub const COMMAND: &str = "host-server";
 
 /// Time that processes have to end by themselves once the session has ended.
@@ -117,7 +117,7 @@ pub(crate) struct Serving {
 pub(crate) struct ClientLimits {
     /// Arguments of the program that is started as the agent.
     pub(crate) agent: Vec<String>,
-    /// Most agents of a session, one after another.
+    /// Maximum number of agents of a session, one after another.
     pub(crate) agents: u32,
     /// Called with each line for whoever runs the server.
     pub(crate) on_line: Box<dyn FnMut(&str) + Send>,

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::launch;
 
-/// Most agents of a client, one after another: one that died is replaced.
+/// Maximum number of agents of a client, one after another: one that died is replaced.
 const AGENTS: u32 = 4;
 
 /// Opens a session over a stream to a server. `on_line` is called with each line before the server's greeting, which

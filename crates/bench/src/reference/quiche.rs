@@ -19,7 +19,7 @@ use super::{ALPN, Client, PAYLOAD_BYTES, Result, SERVER_NAME, Server, WINDOW_BYT
 /// Stream of the transfer: the first one that a client opens in both directions.
 const STREAM: u64 = 0;
 
-/// Most packets of one system call.
+/// Maximum number of packets of one system call.
 const MAX_SEGMENTS: usize = 44;
 
 /// Buffers that one system call fills.

@@ -117,8 +117,8 @@ pub fn attach(args: &AttachArgs) -> Result<Code, Failure> {
 }
 
 /// Calls `start` for the run in a directory. A run that has just begun does not listen yet, and one that is about to end
-/// no longer does: calls it again when the run listens, until no process writes the run or the time is over. Without a
-/// watch of the directory, such as at the user's limit of them, calls it again after a pause.
+/// no longer does: calls it again when the run listens, until no process writes the run or the time is over. Without an
+/// inotify watch on the directory, of which a user may have a limited number, calls it again after a pause.
 fn start_when_listening<T>(
     dir: &Path,
     watch: Option<Inotify>,
@@ -247,7 +247,7 @@ fn no_run(dir: &Path, error: LiveError) -> Failure {
     })
 }
 
-/// Most runs of a directory that are named.
+/// Maximum number of runs of a directory that are named.
 const MAX_NAMED: usize = 4;
 
 /// Returns the commands that attach to these runs.

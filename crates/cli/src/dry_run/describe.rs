@@ -18,7 +18,7 @@ use crate::{
     study::sweeps,
 };
 
-/// Most trials of a study with sweeps whose order is printed.
+/// Maximum number of trials of a study with sweeps whose order is printed.
 const MAX_LISTED: usize = 100;
 
 /// Prints a plan: the study, then the order of the trials that `done` leaves. What a sweep made is one
@@ -80,7 +80,7 @@ pub fn estimate(plan: &Plan, jobs: u32, done: &Done) -> String {
 
 /// Returns a line for each cell whose transfers the deadline probably ends, and one before them; nothing if it ends none.
 pub fn cut_transfers(plan: &Plan) -> Vec<String> {
-    /// Most cells that are listed.
+    /// Maximum number of cells that are listed.
     const LISTED: usize = 4;
     let cut = plan.cut_transfers();
     if cut.is_empty() {

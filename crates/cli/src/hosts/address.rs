@@ -9,7 +9,8 @@ use regatta_model::{shell::printable, study::HostAddress};
 use super::ended::ended_well;
 use crate::exit::{Failure, Result, no_bed};
 
-/// First argument of the process on the host; the interface follows.
+/// Hidden subcommand `regatta interface-address INTERFACE`, which is started on a host and prints the addresses of that
+/// interface.
 pub const COMMAND: &str = "interface-address";
 
 /// Returns the address of a host in the hosts file, that of an interface as the host of the session has it.

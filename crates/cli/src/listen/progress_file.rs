@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Name of the file in the directory of a shard.
 pub const FILE_NAME: &str = "progress.json";
 
-/// Least time between two changes of the file.
+/// Minimum time between two changes of the file.
 const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Progress of a shard.

@@ -23,9 +23,10 @@ use crate::{
 /// Time within which everything has to arrive after the sending for a duration.
 const ARRIVING: Duration = Duration::from_secs(30);
 
-/// Time for which the flows of `--compete` send, and the part of it at the beginning that does not count: BBR looks for its
-/// round-trip time every 10 s.
+/// Time for which the flows of `--compete` send.
 const COMPETING: Duration = Duration::from_secs(60);
+
+/// Warm-up of these flows, which is part of that time: BBR probes the round-trip time every 10 s.
 const COMPETING_WARM_UP: Duration = Duration::from_secs(10);
 
 /// Whether the options describe a path, a transport or a workload.
@@ -244,7 +245,7 @@ fn under_tunings(condition: Table, args: &PathArgs) -> Value {
 
 /// Names transports, of many the first.
 pub fn named(transports: &[Transport]) -> String {
-    /// Most transports that are named.
+    /// Maximum number of transports that are named.
     const NAMED: usize = 4;
     let labels: Vec<&str> = transports.iter().map(|it| it.label.as_str()).collect();
     match labels.len() {

@@ -13,21 +13,25 @@ use crate::{
     queue::{Queue, Waiting},
 };
 
-/// `T_UPDATE`.
+/// Time between two updates of the probability, `T_UPDATE`, in nanoseconds.
 const UPDATE: u64 = 16_000_000;
 
-/// Weights of the deviation from the target and of the change of the delay, per second.
+/// Integral gain: weight of the deviation of the delay from the target, per second.
 const ALPHA: f64 = 0.16;
+
+/// Proportional gain: weight of the change of the delay, per second.
 const BETA: f64 = 3.2;
 
 /// Coupling factor `k`.
 const COUPLING: f64 = 2.0;
 
-/// Delay of the L4S queue above which each packet is marked.
+/// Delay of the L4S queue above which each packet is marked, in nanoseconds.
 const STEP: u64 = 1_000_000;
 
-/// Weights of both queues where both have packets: the classic one has a tenth at least.
+/// Weight of the classic queue where both have packets: it gets at least a tenth of the link.
 const CLASSIC_WEIGHT: i64 = 10;
+
+/// Weight of the L4S queue where both have packets.
 const L4S_WEIGHT: i64 = 90;
 
 /// State of the discipline. Names are those of the RFC.
@@ -39,7 +43,7 @@ pub(crate) struct DualPi2<P> {
     any_ect: bool,
     classic: Queue<P>,
     l4s: Queue<P>,
-    /// Time of the next update; `None` before the first packet.
+    /// Time of the next update, in nanoseconds; `None` before the first packet.
     next_update: Option<u64>,
     /// Base probability `p'`.
     p: f64,

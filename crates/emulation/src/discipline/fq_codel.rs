@@ -18,7 +18,7 @@ use crate::{
 /// Number of queues, to which flows are hashed.
 const QUEUES: usize = 1024;
 
-/// Most packets that one overflow drops.
+/// Maximum number of packets that one overflow drops.
 const MOST_DROPS: u64 = 64;
 
 #[derive(Debug, Clone)]

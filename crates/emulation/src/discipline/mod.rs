@@ -25,18 +25,18 @@ use fq_codel::FqCodel;
 use pie::Pie;
 use red::Red;
 
-/// Most that may wait: bytes and packets.
+/// Limit of a queue, in bytes and in packets; whichever is reached first applies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit {
     pub(crate) bytes: u64,
     pub(crate) packets: u64,
 }
 
-/// Where a discipline puts what it drops and marks.
+/// Destinations of the packets that a discipline drops, and of its counts of drops and marks.
 pub(crate) struct Fates<'a, P> {
     pub(crate) counted: Counted<'a>,
     pub(crate) discarded: &'a mut Vec<Discarded<P>>,
-    /// Whether packets that can be marked are, instead of being dropped.
+    /// Whether ECN-capable packets are marked instead of dropped.
     pub(crate) ecn: bool,
 }
 

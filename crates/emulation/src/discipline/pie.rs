@@ -20,11 +20,13 @@ const UPDATE: u64 = 15_000_000;
 /// `MAX_BURST`.
 const MAX_BURST: u64 = 150_000_000;
 
-/// Delay above which the probability rises faster.
+/// Delay above which the probability rises faster, in nanoseconds.
 const VERY_LONG: u64 = 250_000_000;
 
-/// Weights of the deviation from the target and of the change of the delay, per second.
+/// Weight of the deviation of the delay from the target, per second.
 const ALPHA: f64 = 0.125;
+
+/// Weight of the change of the delay, per second.
 const BETA: f64 = 1.25;
 
 /// Probability above which packets are dropped that could be marked.
@@ -38,7 +40,7 @@ const NONE: f64 = 1e-12;
 pub(crate) struct Pie {
     max_packet: u64,
     target: u64,
-    /// Time of the next update; `None` before the first packet.
+    /// Time of the next update, in nanoseconds; `None` before the first packet.
     next_update: Option<u64>,
     drop_prob: f64,
     burst_allowance: u64,

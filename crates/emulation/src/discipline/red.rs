@@ -14,13 +14,19 @@ use crate::{
     rng::LinkRng,
 };
 
-/// Time between two adaptations of the probability.
+/// Time between two adaptations of the probability, in nanoseconds.
 const UPDATE: u64 = 500_000_000;
 
-/// Range in which the probability adapts, its largest step upwards and its factor downwards.
+/// Minimum of the adaptive probability.
 const LEAST: f64 = 0.01;
+
+/// Maximum of the adaptive probability.
 const MOST: f64 = 0.5;
+
+/// Largest increase of the probability in one adaptation.
 const STEP: f64 = 0.01;
+
+/// Factor of a decrease of the probability.
 const FACTOR: f64 = 0.9;
 
 /// State of the discipline.
@@ -31,15 +37,16 @@ pub(crate) struct Red {
     transmission_ns: f64,
     /// Average number of bytes that wait.
     average: f64,
-    /// Time since which nothing waits; `None` while something does.
+    /// Time since which the queue has been empty, in nanoseconds; `None` while it is not.
     idle_since: Option<u64>,
     /// Probability at the upper threshold.
     max_p: f64,
     /// Packets since the last drop; `None` while the average is outside of the thresholds.
     count: Option<u64>,
-    /// Draw of the number of packets until the next drop, times the average above the lower threshold.
+    /// Random number from which the packets until the next drop are computed: their number times the excess of the
+    /// average over the lower threshold.
     until_next: f64,
-    /// Time of the next adaptation; `None` before the first packet.
+    /// Time of the next adaptation, in nanoseconds; `None` before the first packet.
     next_update: Option<u64>,
     rng: LinkRng,
 }

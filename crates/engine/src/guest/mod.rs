@@ -22,7 +22,7 @@ const WINDOWS: u64 = 32;
 /// Memory of a guest beside the buffers of sockets, in MiB.
 const BESIDE_MIB: u64 = 512;
 
-/// Most memory of a guest, in MiB.
+/// Maximum memory of a guest, in MiB.
 const MAX_MIB: u64 = 8192;
 
 /// Returns the memory of a guest that runs a study, in MiB, of which the host provides the part that is used. Without

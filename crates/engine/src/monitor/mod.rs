@@ -23,7 +23,7 @@ pub(crate) use of_run::HostMonitors;
 
 use crate::error::EngineError;
 
-/// Longest line that a monitor may write; that of a host with a thousand cores has 200 kB.
+/// Maximum length of a line that a monitor may write, in bytes; that of a host with a thousand cores has 200 kB.
 const LONGEST_LINE: u64 = 4 << 20;
 
 /// Longest part of a line that a reason shows, in characters.

@@ -26,9 +26,11 @@ const FILE_FACT: &str = "capture_file";
 /// Driver whose transfers are found by their SYN.
 const TCP: &str = "tcp";
 
-/// Facts of a driver whose datagrams show where a transfer begins and ends: the first bytes of the
-/// datagram that begins it, and of the one with the receiver's acknowledgement, as `d1:0a:…`.
+/// Fact of a driver whose datagrams show where a transfer begins: the first bytes of the datagram that begins it, as
+/// `d1:0a:…`.
 const BEGIN_FACT: &str = "frame_conn";
+
+/// Fact of such a driver: the first bytes of the datagram with the receiver's acknowledgement.
 const END_FACT: &str = "frame_rcvd";
 
 /// Longest part of a file's name that comes from a label or a name, in bytes.

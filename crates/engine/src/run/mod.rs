@@ -36,7 +36,7 @@ use crate::{
     stop::Stopper,
 };
 
-/// Most checks of one condition's path in a row. A check is repeated only if the machine disturbed
+/// Maximum number of checks of one condition's path in a row. A check is repeated only if the machine disturbed
 /// it, by evidence that is not its result.
 const PATH_CHECKS: u32 = 3;
 

@@ -64,7 +64,7 @@ struct Connections(BTreeMap<[u16; 2], Connection>);
 /// One TCP connection of a capture.
 #[derive(Debug, Default)]
 struct Connection {
-    /// Time of the first SYN.
+    /// Capture time of the first SYN, in nanoseconds.
     begun: Option<u64>,
     /// Payload that the connecting host sent, retransmissions included.
     sent: u64,

@@ -33,7 +33,7 @@ use crate::{
     run::{ProgressListener, TrialProgress, TrialRunner, bottleneck, unix_ns},
 };
 
-/// Most attempts to get both ends ready for a trial: an agent that died or hung since the last
+/// Maximum number of attempts to get both ends ready for a trial: an agent that died or hung since the last
 /// trial is replaced, as nothing is measured yet.
 const READY_ATTEMPTS: u32 = 2;
 

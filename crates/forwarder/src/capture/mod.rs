@@ -65,7 +65,7 @@ pub struct CaptureSummary {
 /// packet.
 const INTERVAL: Duration = Duration::from_millis(50);
 
-/// Most bytes that wait to be written: half a second of the fastest path with whole packets.
+/// Maximum number of bytes that wait to be written: half a second of the fastest path with whole packets.
 const ROOM_BYTES: usize = 128 << 20;
 
 /// Bytes that an event takes beside those of its packet.

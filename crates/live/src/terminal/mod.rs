@@ -67,7 +67,7 @@ impl Screen {
     /// Turns the screen on.
     ///
     /// # Errors
-    /// Those of writing to the terminal.
+    /// Errors of writing to the terminal.
     pub fn begin(&mut self) -> io::Result<()> {
         restore_at_exit();
         *SAVED_TERMIOS.lock() = Some(disable_echo());
@@ -81,7 +81,7 @@ impl Screen {
     /// Draws the state, if the screen is on.
     ///
     /// # Errors
-    /// Those of writing to the terminal.
+    /// Errors of writing to the terminal.
     pub fn draw(&mut self, run: &LiveRun, is_attached: bool) -> io::Result<()> {
         let Some(terminal) = &mut self.terminal else {
             return Ok(());

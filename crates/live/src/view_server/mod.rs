@@ -32,13 +32,13 @@ use crate::{
     web,
 };
 
-/// Most updates of every view in a second.
+/// Maximum number of updates of every view in a second.
 const UPDATES_PER_SECOND: u32 = 4;
 
 /// Time between two redraws of a terminal on which only clocks go on.
 const CLOCK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Most messages of the engine's thread that are taken before the views get the state.
+/// Maximum number of messages of the engine's thread that are taken before the views get the state.
 const MAX_MESSAGES: usize = 1000;
 
 /// Time between two readings of files. There are no notifications of changes that another machine makes in a shared

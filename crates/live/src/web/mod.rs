@@ -117,7 +117,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// Most sentences about single conditions.
+    /// Maximum number of sentences about single conditions.
     const MAX_CONDITIONS: usize = 4;
 
     /// Returns the answer as the report has it.

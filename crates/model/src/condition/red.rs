@@ -23,7 +23,7 @@ impl RedThresholds {
     /// Probability of a drop at the upper threshold in the beginning; it adapts from then on.
     pub const INITIAL_PROBABILITY: f64 = 0.02;
 
-    /// Fewest full packets of the lower threshold.
+    /// Minimum number of full packets of the lower threshold.
     const MIN_PACKETS: u64 = 5;
 
     /// Returns the thresholds for a queue that is served at `rate_bps`, whose full packets have `mtu_bytes`.

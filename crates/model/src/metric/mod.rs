@@ -148,7 +148,7 @@ pub enum Combination {
     SenderOrSum,
     /// [`Self::Sum`] where both ends send, else [`Self::Receiver`].
     ReceiverOrSum,
-    /// Least value of the ends where both send, else [`Self::Sender`].
+    /// Minimum value of the ends where both send, else [`Self::Sender`].
     SenderOrLeast,
 }
 

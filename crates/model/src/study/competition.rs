@@ -292,9 +292,9 @@ impl CompetitionReader<'_> {
 pub struct CompetitionMistake {
     /// Name of the competition.
     pub competition: String,
-    /// What is wrong.
+    /// The mistake, for the user.
     pub message: Message,
-    /// What to do.
+    /// Advice for the user.
     pub hint: Message,
 }
 

@@ -244,7 +244,7 @@ impl StudyFile {
 }
 
 impl Study {
-    /// Most rounds of a run.
+    /// Maximum number of rounds of a run.
     pub const MAX_ROUNDS: u32 = 1_000_000;
 
     /// Parses a study from the text of a file; `file` is its name for messages.

@@ -52,7 +52,7 @@ impl Scaled {
 }
 
 impl Study {
-    /// Fewest rounds of a scaled study, unless it has fewer itself: with less there are no intervals.
+    /// Minimum number of rounds of a scaled study, unless it has fewer itself: with less there are no intervals.
     pub const MIN_SCALED_ROUNDS: u32 = 3;
 
     /// Part of its volume from which on a trial stays whole: rounding to whole rounds is no reason to

@@ -19,7 +19,7 @@ use crate::{
 /// Keys of which a step has one.
 const ACTIONS: [&str; 5] = ["send", "request", "wait", "repeat", "steps"];
 
-/// Least number of measured steps of which there is a 99th percentile.
+/// Minimum number of measured steps of which there is a 99th percentile.
 const MIN_FOR_P99: u64 = 100;
 
 /// Reads the flows of a script and its metric, where they are present, over its current ones.

@@ -42,7 +42,7 @@ pub struct Competition {
 }
 
 impl Competition {
-    /// Most flows of a competition: each is two processes.
+    /// Maximum number of flows of a competition: each is two processes.
     pub const MAX_FLOWS: usize = 64;
 
     /// Returns the flow of a transport.

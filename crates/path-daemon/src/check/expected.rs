@@ -9,13 +9,14 @@ use regatta_stats::plausible_counts;
 use super::{FALSE_ALARMS, NORMAL_QUANTILE};
 use crate::messages::PathForm;
 
-/// Least share of the packets with a flipped bit that is lost: where netem flips a bit of the
+/// Minimum share of the packets with a flipped bit that is lost: where netem flips a bit of the
 /// sender's Ethernet address, no checksum finds it.
 const CORRUPTION_FOUND: f64 = 0.9;
 
-/// Fewest bursts of loss at which their number is taken to be nearly normal, and the factor that
-/// makes up for its being only nearly so.
+/// Minimum expected number of loss bursts at which their number is treated as normally distributed.
 const BURSTS: f64 = 20.0;
+
+/// Factor on the tolerance for the skew of that distribution.
 const SKEW: f64 = 1.3;
 
 /// Position of a link's random loss relative to its rate.

@@ -27,13 +27,16 @@ use crate::{
 /// first.
 const HEAD_START: Duration = Duration::from_millis(500);
 
-/// Packets by which the ends exchange the time, and the time between two of them: few and far enough apart not to
-/// wait for one another.
+/// Number of packets by which the ends exchange the time.
 const CLOCK_PACKETS: usize = 8;
+
+/// Time between two of these packets: they must not queue behind one another.
 const CLOCK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Longest time until the first answer of an exchange of the time, and after an answer until the next.
+/// Maximum wait for the first answer of an exchange of the time.
 const LONGEST_EXCHANGE: Duration = Duration::from_millis(1500);
+
+/// Maximum wait for each further answer.
 const AFTER_LAST: Duration = Duration::from_millis(100);
 
 /// State of one end that is kept between the requests of a check.

@@ -10,25 +10,28 @@ use super::expected::{self, LossPosition};
 /// Smallest IP packet that is sent.
 pub(super) const SMALL_PACKET_BYTES: u64 = 64;
 
-/// Most round trips of a check.
+/// Maximum number of round trips of a check.
 pub const ROUND_TRIPS: u64 = 300;
 
-/// Most round trips on a network that is described and not judged, where a pause of the machine among them makes no
-/// check fail.
+/// Maximum number of round trips of a check on a network without an emulator. Fewer than [`ROUND_TRIPS`] suffice: only
+/// their median is compared with that of earlier checks, and a pause of the machine does not change a median.
 pub const NETWORK_ROUND_TRIPS: u64 = 150;
 
 /// Shortest time between two round trips. A pause of the machine of a few milliseconds, which
 /// virtual machines have now and then, then meets one or two, not one in a hundred.
 const ROUND_TRIP_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Time over which round trips are spread, without jitter and where jitter needs more time between
-/// them.
+/// Time over which round trips are spread on a link without jitter.
 const ROUND_TRIPS_TIMEOUT: Duration = Duration::from_millis(600);
+
+/// The same with jitter, which needs more time between them.
 const ROUND_TRIPS_WITHIN_JITTER: Duration = Duration::from_millis(800);
 
-/// Number of correlation times over which round trips are spread where jitter changes in time
-/// ([`Link::jitter_span`]), and the longest that this may take.
+/// Number of correlation times of the jitter ([`Link::jitter_span`]) over which round trips are spread, where it is
+/// correlated in time.
 const SPANS: u32 = 20;
+
+/// Maximum duration of these round trips.
 const MAX_ROUND_TRIPS_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Longest time for trains over such a link; they carry more packets.
@@ -39,26 +42,33 @@ const MAX_TRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// delays.
 pub(super) const SPANS_PER_DELAY: f64 = 1.5;
 
-/// Time over which a train of packets is spread, at ordinary and at low rates.
+/// Time over which a train of packets is spread.
 const TRAIN_TIMEOUT: Duration = Duration::from_millis(300);
+
+/// The same at low rates.
 const TRAIN_WITHIN_SLOW: Duration = Duration::from_millis(1000);
 
 /// Packets of a train where no other limit applies.
 const TRAIN_PACKETS: u64 = 2_000;
 
-/// Most packets of a train: at 1 Gbit/s and 1500 bytes 120 ms. With jitter that changes in time, 1.2 s.
+/// Maximum number of packets of a train: 120 ms at 1 Gbit/s and 1500 bytes.
 const TRAIN_PACKETS_MAX: u64 = 10_000;
+
+/// The same where jitter is correlated in time: 1.2 s.
 const TRAIN_PACKETS_MAX_JITTER: u64 = 100_000;
 
-/// Fewest packets of a train from which a rate can be computed, and fewest that are wanted.
+/// Minimum number of packets of a train from which a rate can be computed.
 const TRAIN_PACKETS_MIN: u64 = 5;
+
+/// Target number of packets of a train. At rates that carry fewer full packets the train is longer, and its packets are
+/// smaller.
 const TARGET_TRAIN_PACKETS: u64 = 100;
 
 /// Time for which the packets that a train sends at once at the start keep the bottleneck busy if
 /// the sender is held up.
 const HEAD_START: Duration = Duration::from_millis(10);
 
-/// Most packets that a train sends at once at the start: a host's device holds 2000.
+/// Maximum number of packets that a train sends at once at the start: a host's device holds 2000.
 const HEAD_START_PACKETS: u64 = 500;
 
 /// Returns the transmission time of `bytes` on a link.

@@ -17,8 +17,10 @@ const LONGEST_DELAY: Duration = Duration::from_millis(750);
 /// Rate of the packets of a check: low enough not to fill the queue of an ordinary access line.
 const RATE: BitRate = BitRate(5_000_000);
 
-/// Largest change of the median round-trip delay between two checks, as a share and at least this long.
+/// Maximum relative change of the median round-trip delay between two checks.
 const DELAY_CHANGE: f64 = 0.2;
+
+/// Change of the median round-trip delay that is accepted in any case, in nanoseconds.
 const MIN_DELAY_CHANGE_NS: f64 = 2_000_000.0;
 
 /// Largest change of a loss ratio between two checks.

@@ -19,8 +19,10 @@ use regatta_process::readable;
 
 use super::super::{error::DaemonError, namespaces::Namespace};
 
-/// Bytes of the IP and UDP headers of a datagram over IPv4 and over IPv6.
+/// Bytes of the IP and UDP headers of a datagram over IPv4.
 const IPV4_HEADER_BYTES: u64 = 28;
+
+/// Bytes of the IP and UDP headers of a datagram over IPv6.
 const IPV6_HEADER_BYTES: u64 = 48;
 
 /// Size of the receive buffer: the path's packets while the reader is kept waiting.

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::messages::TrainResult;
 
-/// Fewest packets whose delays are judged.
+/// Minimum number of packets whose delays are judged.
 const FEWEST: usize = 50;
 
 /// Share of a train's packets that may arrive behind a later one where the path keeps their order:

@@ -27,8 +27,10 @@ const HOST_INTERFACE: &str = "path0";
 /// Name of the loopback device.
 const LOOPBACK_NAME: &str = "lo";
 
-/// Names of the interfaces of a router, towards host a and towards host b.
+/// Name of a router's interface towards host a.
 const LEFT: &str = "left";
+
+/// Name of a router's interface towards host b.
 const RIGHT: &str = "right";
 
 /// Routers between the hosts: a direction's queue, its rate, and its loss and delay each have an
@@ -80,7 +82,7 @@ fn ethernet(run: u64, index: usize) -> [u8; 6] {
 
 /// Hosts of a path, and the interfaces between them.
 pub(in super::super) struct Chain {
-    /// Namespaces of hosts a and b, or of the one that is here.
+    /// Namespaces of hosts a and b, or of the one on this machine.
     hosts: Vec<Arc<Namespace>>,
     /// Forward and reverse direction; a direction that starts at a host in another kernel is not
     /// here.
@@ -252,7 +254,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Returns the namespaces of the hosts: a and b, or the one that is here.
+    /// Returns the namespaces of the hosts: a and b, or the one on this machine.
     pub(in super::super) fn hosts(&self) -> Vec<&Namespace> {
         self.hosts.iter().map(|host| &**host).collect()
     }

@@ -27,10 +27,10 @@ const AQM_LENIENCE: Duration = Duration::from_micros(500);
 /// all fit.
 const SMALLEST_PACKET_BYTES: u64 = 28;
 
-/// Fewest packets that a netem which must not overflow can hold.
+/// Minimum number of packets that a netem which must not overflow can hold.
 const MIN_LIMIT: u64 = 10_000;
 
-/// Most packets under way on a link without a rate.
+/// Maximum number of packets under way on a link without a rate.
 const UNLIMITED_RATE_LIMIT: u32 = 1 << 20;
 
 /// Longest delay and jitter: netem computes the even jitter in 32 bits of nanoseconds.

@@ -35,8 +35,10 @@ const ENDLESS: u64 = 1_000_000_000_000_000;
 /// Bytes before the IP packet at most: an Ethernet header with a VLAN tag.
 const HEADER_BYTES: u32 = 18;
 
-/// Handle of the queue of a class without a discipline (`7e9f:`), and the packets that it holds.
+/// Handle of the queue of a class without a discipline (`7e9f:`).
 const PLAIN: u32 = 0x7e9f_0000;
+
+/// Maximum number of packets in that queue.
 const PLAIN_PACKETS: u32 = 1000;
 
 /// Attribute inside `TCA_STAB`.
@@ -104,7 +106,7 @@ pub(super) struct Netem {
     pub jitter_ns: u64,
     /// Quantiles of the jitter; uniform if absent.
     pub distribution: Option<&'static [i16]>,
-    /// Most packets that the netem holds.
+    /// Maximum number of packets that the netem holds.
     pub limit: u32,
     pub loss: Loss,
     pub reorder: f64,

@@ -9,7 +9,7 @@ use crate::{
     language::{decimal, tr},
 };
 
-/// Most flows that are named.
+/// Maximum number of flows that are named.
 const MAX_NAMED: usize = 4;
 
 /// Returns the shares of the flows of a competition, as a clause; `None` for work that transports do alone, or without

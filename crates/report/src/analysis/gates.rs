@@ -77,7 +77,7 @@ fn measured(data: &RunData) -> Gate {
     )
 }
 
-/// Most conditions that a gate names; `summary.json` has every check.
+/// Maximum number of conditions that a gate names; `summary.json` has every check.
 const MAX_NAMED: usize = 24;
 
 /// Lists names, of many the first.

@@ -18,13 +18,13 @@ use crate::{
     language::{self, plural, tr},
 };
 
-/// Most characters of a line, which is the width of a terminal.
+/// Maximum number of characters of a line, which is the width of a terminal.
 const WIDTH: usize = 80;
 
-/// Most transports that are named.
+/// Maximum number of transports that are named.
 const MAX_NAMED: usize = 3;
 
-/// Most conditions and workloads that have a line each.
+/// Maximum number of conditions and workloads that have a line each.
 const MAX_LINES: usize = 2;
 
 /// Returns the lines of the headline. One is longer than 80 characters only where names are too long for less.

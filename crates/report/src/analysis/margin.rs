@@ -1,4 +1,4 @@
-//! How much one transport is faster than another, in words.
+//! Wording of the margin by which one transport is faster than another.
 
 use crate::{
     format::{at_least, is_narrow, percent, times_form, two_digits, with_interval},

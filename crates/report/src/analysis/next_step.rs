@@ -1,4 +1,4 @@
-//! What to do where a ranking is undecided.
+//! Advice for an undecided ranking: how many rounds would decide it.
 
 use regatta_model::{Clock, Study, Until};
 use regatta_results::RunState;

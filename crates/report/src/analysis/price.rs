@@ -20,7 +20,7 @@ pub fn metrics() -> impl Iterator<Item = (&'static MetricDefinition, [&'static s
     })
 }
 
-/// Least ratio of a price that is mentioned.
+/// Minimum ratio of a price that is mentioned.
 const LEAST: f64 = 1.1;
 
 /// Ratio by which one transport needs more of something than another, as the run claims it.

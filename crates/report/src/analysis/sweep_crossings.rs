@@ -20,7 +20,7 @@ use crate::{
     language::{self, tr},
 };
 
-/// Most crossings of one pair along one axis that have a sentence each; more of them share one.
+/// Maximum number of crossings of one pair along one axis that have a sentence each; more of them share one.
 const MAX_SINGLE: usize = 3;
 
 /// Label of a line, and the values of its cells by their positions on the axes.

@@ -12,10 +12,10 @@ use crate::{
     language::{self, swept, tr},
 };
 
-/// Most values or cells that a sentence names; the others are counted.
+/// Maximum number of values or cells that a sentence names; the others are counted.
 const MAX_NAMED: usize = 5;
 
-/// Fewest neighbouring values that are named by the first and the last of them.
+/// Minimum number of neighbouring values that are named by the first and the last of them.
 const MIN_RANGE: usize = 4;
 
 /// Positions of a cell on the axes of its sweep, as in [`SweepCell::at`](super::SweepCell).

@@ -161,16 +161,17 @@ fn percentiles_apart(
     })
 }
 
-/// Cells of a sweep by which of two lines is ahead there.
+/// Cells of a sweep in groups, by the claim about two of its lines in each cell.
 #[derive(Default)]
 struct Standing {
-    /// Cells in which either is ahead.
+    /// Cells in which the first line is ahead, and those in which the second is.
     ahead: [BTreeSet<Position>; 2],
-    /// Cells in which both are the same.
+    /// Cells in which both lines are the same, within the equivalence margin.
     same: BTreeSet<Position>,
     /// Cells in which nothing is decided.
     undecided: BTreeSet<Position>,
-    /// Largest of the ratios that the rounds of these would have found; infinite where they are too few.
+    /// Largest ratio, over the undecided cells, that their rounds would have detected; infinite where the rounds are
+    /// too few.
     detectable_ratio: f64,
 }
 
@@ -275,7 +276,7 @@ impl Standing {
 /// Ratio that rounds would find from which they are called too few.
 const TOO_FEW: f64 = 3.0;
 
-/// Most sentences about one sweep.
+/// Maximum number of sentences about one sweep.
 const MAX_SENTENCES: usize = 12;
 
 /// Returns the sentences about a sweep: the crossings, and the pairs without any.

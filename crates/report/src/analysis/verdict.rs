@@ -174,7 +174,7 @@ fn stopped(group: &RankedGroup<'_>) -> String {
 /// Smallest ratio that rounds would find from which they are called too few.
 const TOO_FEW: f64 = 3.0;
 
-/// Most transports that a list names; a sweep has hundreds.
+/// Maximum number of transports that a list names; a sweep has hundreds.
 const MAX_NAMED: usize = 8;
 
 /// Lists names, of many the first.

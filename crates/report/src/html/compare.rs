@@ -14,7 +14,7 @@ use minijinja::{
     value::{Serde, Value},
 };
 
-/// Most cells of a pair that are shown, see [`listed`].
+/// Maximum number of cells of a pair that are shown, see [`listed`].
 const MAX_CELLS: usize = 300;
 
 /// Renders the page.

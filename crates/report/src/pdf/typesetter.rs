@@ -40,10 +40,11 @@ impl Typesetter {
         &self.python
     }
 
-    /// Copies the packages into a new directory, in which a typesetter is installed then.
+    /// Copies the Python packages of the typesetter into a new directory, which can then be used instead of the present
+    /// one.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the file system.
     pub fn copy_to(&self, directory: &Path) -> io::Result<()> {
         PACKAGES.iter().try_for_each(|name| {
             let from = self.packages.join(name);

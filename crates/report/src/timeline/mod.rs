@@ -9,7 +9,7 @@ use regatta_model::{
 
 use crate::format::quantity;
 
-/// Most steps of a timeline; beyond them each two become one.
+/// Maximum number of steps of a timeline; beyond them each two become one.
 const MAX_BINS: i64 = 600;
 
 /// Step of a timeline at first, in nanoseconds: the interval of samples during trials.

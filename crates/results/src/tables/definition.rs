@@ -49,7 +49,7 @@ pub(super) struct Computed {
     column: fn() -> Column,
 }
 
-/// What rows are computed from.
+/// Packed column or list from which the rows of an exported table are computed.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Packed {
     /// Series of the trials.

@@ -8,7 +8,7 @@ use crate::{
     interface::{INTERFACES_FILE, InterfaceCounters, InterfaceInfo},
 };
 
-/// Most interfaces of a host that are sampled, in the kernel's order: a host of containers can have
+/// Maximum number of interfaces of a host that are sampled, in the kernel's order: a host of containers can have
 /// hundreds of virtual ones, after its real ones.
 const MAX_INTERFACES: usize = 32;
 

@@ -19,8 +19,10 @@ use super::{HostSampler, Taken};
 /// Interval until the first request.
 const FIRST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Range of intervals; a request beyond it gets its nearest end.
+/// Minimum interval between samples; requests for less get this.
 const SHORTEST: Duration = Duration::from_millis(10);
+
+/// Maximum interval between samples; requests for more get this.
 const LONGEST: Duration = Duration::from_secs(3600);
 
 /// Longest request, in bytes.

@@ -24,7 +24,7 @@ use crate::{
     },
 };
 
-/// Most connections that are served at once: one whose exchange is under way, those before it that
+/// Maximum number of connections that are served at once: one whose exchange is under way, those before it that
 /// are being closed, and some that are not the other end's or never complete their handshake.
 const AT_ONCE: usize = 4;
 

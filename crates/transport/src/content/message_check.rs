@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{clock::MonotonicTime, delivered::Delivered};
 
-/// Most messages of one transfer, so that a sequence number fits its place.
+/// Maximum number of messages of one transfer, so that a sequence number fits its place.
 pub(crate) const MAX_MESSAGES: u64 = u32::MAX as u64;
 
 /// Writes a header: sequence number (4 bytes), time of sending (8), check of both and of the trial
@@ -89,7 +89,7 @@ pub(crate) trait MessageSink: Send + fmt::Debug {
     /// Returns the counts of the messages that have come.
     fn counts(&self) -> &Counts;
 
-    /// Whether all is here.
+    /// Whether every message of the workload has arrived.
     fn is_complete(&self) -> bool;
 
     /// Whether messages have numbers: without them they are counted and nothing else is known.
@@ -97,8 +97,7 @@ pub(crate) trait MessageSink: Send + fmt::Debug {
         true
     }
 
-    /// Counts the messages that are here of the first `sent`. Without numbers, all that have arrived count, up to
-    /// `sent`.
+    /// Returns how many of the first `sent` messages have arrived. Messages without numbers all count, up to `sent`.
     fn arrived_of(&self, sent: u64) -> u64 {
         match self.has_numbers() {
             true => self.counts().seen.count_below(sent),

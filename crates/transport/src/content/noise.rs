@@ -37,14 +37,14 @@ fn noise_file(size: u64) -> PathBuf {
     directory().join(format!("noise-{size}.bin"))
 }
 
-/// Whether the file of white noise of this size is there.
+/// Whether the file of white noise of this size, in bytes, exists.
 #[must_use]
 pub fn has_noise_file(size: u64) -> bool {
     fs::metadata(noise_file(size)).is_ok_and(|file| file.size() == size)
 }
 
-/// Makes the file of white noise of this size, unless it is there: for a guest, which reads this machine's files and writes
-/// none. Gives up once `is_stopped`.
+/// Creates the file of white noise of this size, in bytes, unless it exists: for a guest, which can read the files of
+/// this machine and write none. Gives up once `is_stopped` returns true.
 ///
 /// # Errors
 /// [`TransportError::Unsupported`] where there is no room, [`TransportError::Cancelled`], [`TransportError::Io`].

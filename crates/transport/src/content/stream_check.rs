@@ -51,12 +51,12 @@ impl StreamCheck {
         }
     }
 
-    /// Returns the number of messages that are whole.
+    /// Returns the number of messages that have arrived completely, including damaged ones.
     pub(crate) const fn complete_messages(&self) -> u64 {
         self.delivered.messages + self.corrupted
     }
 
-    /// Whether all of the transfer is here.
+    /// Whether the whole transfer has arrived.
     pub(crate) const fn is_complete(&self) -> bool {
         self.delivered.bytes == self.plan.size
     }
@@ -66,12 +66,12 @@ impl StreamCheck {
         self.plan.message
     }
 
-    /// Whether no message is here in part.
+    /// Whether no message has arrived in part.
     pub(crate) const fn is_between_messages(&self) -> bool {
         self.offset == 0
     }
 
-    /// Returns the number of bytes until the message that is coming is whole.
+    /// Returns the number of bytes missing from the message that is arriving.
     pub(crate) const fn missing(&self) -> usize {
         self.length - self.offset
     }

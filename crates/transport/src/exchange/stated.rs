@@ -14,7 +14,7 @@ use crate::{clock::MonotonicTime, error::Result, trial::findings::Findings};
 #[derive(Debug)]
 pub struct StatedExchange {
     exchange: Exchange,
-    /// Most requests that may wait for their answers at once.
+    /// Maximum number of requests that may wait for their answers at once.
     outstanding: u64,
     /// Arrivals of the last answers, at most `outstanding`.
     arrivals: VecDeque<MonotonicTime>,
@@ -25,7 +25,7 @@ impl StatedExchange {
     /// Reads the order of an exchange.
     ///
     /// # Errors
-    /// Those of the workload itself, and for another workload.
+    /// Errors of the workload's settings; an order whose workload is no exchange.
     pub fn new(order: &TrialOrder) -> Result<Self> {
         let exchange = Exchange::new(order)?;
         let least = exchange.requests.message.min(exchange.responses.message) as u64;

@@ -20,7 +20,7 @@ pub(crate) struct Rules {
     /// Time after which a request without an answer is given up; `None` where an answer cannot be
     /// lost.
     pub patience: Option<RetransmissionTimeout>,
-    /// Least time between departures.
+    /// Minimum time between departures.
     pub gap: Duration,
 }
 

@@ -86,14 +86,14 @@ pub trait FileReceiver: TransferEndpoint<Flows: Server> {
     /// [`LONGEST_OFFER`] bytes. Called once.
     ///
     /// # Errors
-    /// The error that keeps it from being made.
+    /// Any error of the driver that prevents the offer.
     fn offer(&self) -> Result<String>;
 
     /// Receives everything and returns as soon as that is acknowledged. Blocks; returns soon with
     /// any error after the stop is raised.
     ///
     /// # Errors
-    /// The error that kept something from arriving.
+    /// The first error after which part of the transfer did not arrive.
     fn receive(
         &self,
         incoming: &Arc<Incoming>,
@@ -106,9 +106,9 @@ pub trait FileReceiver: TransferEndpoint<Flows: Server> {
 /// and for the report.
 pub struct Connections {
     all: Arc<AllConnections>,
-    /// Observer and warm-up of a receiver, for which the first connection opens the window.
+    /// Observer and warm-up of a receiver, whose window the first connection opens; `None` at a sender.
     window: Option<(Arc<dyn Observer>, Arc<WarmUp>)>,
-    /// Watch of a sender's transfer, which begins its deadline with the first connection.
+    /// State of the transfer at a sender, whose deadline begins with the first connection; `None` at a receiver.
     transfer: Option<Arc<ClientEnding>>,
     times: Mutex<Times>,
 }

@@ -11,7 +11,7 @@ use crate::{
     probe::{MIN_FOR_P99, encode, new_histogram, record},
 };
 
-/// Most delays of which quantiles are exact.
+/// Maximum number of delays of which quantiles are exact.
 const MAX_EXACT: usize = 10_000;
 
 /// Distribution of delays. Mean, minimum and maximum are exact, and quantiles are where there are at most [`MAX_EXACT`]

@@ -33,7 +33,7 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
-    /// Notes a delivery at `now`, after which `bytes` bytes are here in all.
+    /// Records a delivery at `now`; `bytes` is the total delivered so far, including this one.
     pub(crate) fn note(deliveries: &mut Option<Self>, now: MonotonicTime, bytes: u64) {
         let deliveries = deliveries.get_or_insert(Self {
             first: now,
@@ -43,7 +43,7 @@ impl Deliveries {
         deliveries.last = now;
     }
 
-    /// Adds those of another flow.
+    /// Adds the deliveries of another flow.
     pub(crate) fn merge(deliveries: &mut Option<Self>, other: Option<Self>) {
         let Some(other) = other else { return };
         let all = deliveries.get_or_insert(other);

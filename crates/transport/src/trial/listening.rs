@@ -233,10 +233,10 @@ impl<'a, C: ServerCarrier> Listening<'a, C> {
         self.carrier.end_probe(self.trial, over, echoed).await;
     }
 
-    /// Returns the end of the transfer, of which `error` is that of the work.
+    /// Returns the outcome of the transfer; `error` is the error with which the workload ended, if any.
     ///
     /// # Errors
-    /// That error, of a transfer that had no end.
+    /// A time-out at the trial's limit; `error` if the transfer was neither completed nor ended by its deadline.
     fn outcome(&self, error: Option<TransportError>) -> Result<Outcome> {
         let (at, delivered, is_complete) = match self.watch.end_after_break() {
             Some(ServerEnd::Complete { at, delivered }) => (at, delivered, true),

@@ -37,7 +37,7 @@ use crate::{
 /// as both ends are ready.
 const FIRST_FLOW: Duration = Duration::from_secs(30);
 
-/// Most flows that a trial opens one after another: idle probe, probe under load, a control stream or an
+/// Maximum number of flows that a trial opens one after another: idle probe, probe under load, a control stream or an
 /// exchange that is not measured, and the transfer.
 const OPENINGS: u32 = 4;
 
@@ -92,20 +92,20 @@ impl Trial {
         })
     }
 
-    /// Returns the longest time that this end can have work to do, if the other end is there.
+    /// Returns the maximum duration of the trial at this end, if the other end is reachable.
     pub(crate) fn limit(&self) -> Duration {
         let openings = self.order.connect_deadline.saturating_mul(OPENINGS);
         FIRST_FLOW + openings + self.probe.idle_limit + self.order.deadline + MARGIN
     }
 
-    /// Returns the time-out of messages over the idle path, none of which is answered yet.
+    /// Returns the initial retransmission time-out of messages over the idle path.
     pub(crate) fn retransmission_timeout(&self) -> RetransmissionTimeout {
         let path = &self.order.path;
         let first = path.first_timeout();
         RetransmissionTimeout::new(first, [first, path.longest_round_trip()])
     }
 
-    /// Returns the moment until which a flow before the transfer's may take to open, from now.
+    /// Returns the deadline, from now, for opening a flow before the transfer's.
     pub(crate) fn opening_until(&self) -> MonotonicTime {
         MonotonicTime::now() + self.order.connect_deadline
     }

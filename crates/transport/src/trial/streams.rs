@@ -22,7 +22,7 @@ use crate::{
     },
 };
 
-/// Least time that a flow may take to send its opening.
+/// Minimum time that a flow may take to send its opening.
 const OPENING_TIME: Duration = Duration::from_secs(5);
 
 /// Longest time after which the next connection is accepted if it had been waiting, over a path without delay.

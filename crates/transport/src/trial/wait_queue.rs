@@ -35,8 +35,9 @@ impl WaitQueue {
     }
 }
 
-/// Serves flows in `tasks` tasks, one for each: the first flow is there, the others come from `next`, which has the task's
-/// turn and may pass it on early; it returns `None` once none comes any more, at the latest when `over` is raised.
+/// Serves flows in `tasks` tasks, one flow in each. The first task serves `first`; the others take their flows from
+/// `next`, in turn. `next` may pass the turn on early, and returns `None` once no flow follows, at the latest when
+/// `over` is raised.
 pub(crate) async fn serve_in_turns<T: Send>(
     executor: &impl Executor,
     (tasks, over): (usize, &Stop),

@@ -51,7 +51,7 @@ impl WarmUp {
             .store((started + self.length).0, Ordering::Release);
     }
 
-    /// Counts what has been delivered since the last call, at `now`; returns all bytes that are here.
+    /// Adds `delivered`, which is new at `now`, to the live counters; returns the bytes delivered so far in total.
     pub(crate) fn count(
         &self,
         live: &LiveCounters,

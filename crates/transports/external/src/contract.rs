@@ -106,7 +106,7 @@ pub(crate) struct Exchange {
     pub answer_bytes: u64,
     /// File with one answer.
     pub answer_file: PathBuf,
-    /// Most messages that may wait for their answers at once.
+    /// Maximum number of messages that may wait for their answers at once.
     pub outstanding: u64,
     /// Rate of the messages' schedule; absent where each leaves as soon as `outstanding` allows.
     pub requests_per_second: Option<f64>,

@@ -19,9 +19,9 @@ pub(crate) enum ProgramError {
     /// The program ended before it was done.
     #[error("{}", reason::program_ended_early(.how.clone()))]
     Ended {
-        /// `ended with exit code 1`, `was ended by signal 9`.
+        /// Kind of the end: `ended with exit code 1`, `was ended by signal 9`.
         how: Phrase,
-        /// Its last lines on standard error.
+        /// Tail of the program's stderr.
         #[source]
         stderr: Option<StderrTail>,
     },
@@ -32,7 +32,7 @@ pub(crate) enum ProgramError {
         what: &'static str,
         /// Duration of the wait.
         within: Duration,
-        /// Its last lines on standard error.
+        /// Tail of the program's stderr.
         #[source]
         stderr: Option<StderrTail>,
     },

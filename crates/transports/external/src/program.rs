@@ -152,13 +152,13 @@ impl Program {
         })
     }
 
-    /// Returns the program's process number, as this process sees it.
+    /// Returns the program's process ID in the namespace of this process.
     pub(crate) fn process(&self) -> u32 {
         self.process.id().unsigned_abs()
     }
 
-    /// Returns the number of the process that a program with the capability `repeat` has started for a trial, as this
-    /// process sees it; the program's own if that has ended.
+    /// Returns the ID, in the namespace of this process, of the process that a program with the capability `repeat` has
+    /// started for a trial; the program's own if that process has ended.
     pub(crate) fn trial_process(&self) -> u32 {
         let children = children(self.process.id());
         children

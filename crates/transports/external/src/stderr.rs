@@ -27,11 +27,11 @@ const CRASHES: [&str; 5] = [
     "thread '",
 ];
 
-/// What a program has written to standard error.
+/// Standard error of a program: its tail, and a file with all of it.
 #[derive(Debug, Default)]
 pub(crate) struct Stderr {
     tail: VecDeque<u8>,
-    /// Place of all of it, which is created for the first byte.
+    /// Path of the file, which is created when the first byte arrives.
     path: Option<PathBuf>,
     file: Option<File>,
     written: u64,

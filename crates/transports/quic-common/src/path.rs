@@ -8,7 +8,7 @@ use regatta_transport::{Unsupported, WindowRange, WindowSizes, options::saturati
 
 use crate::options::{Common, MAX_VARINT};
 
-/// Least UDP payload that a path must carry for QUIC.
+/// Minimum UDP payload that a path must carry for QUIC.
 ///
 /// Source: RFC 9000 §14.
 pub const MIN_PAYLOAD_BYTES: u16 = 1200;
@@ -35,7 +35,7 @@ const MAX_WINDOW_WITHOUT_RATE_PACKETS: u64 = 16_384;
 /// Largest window of a stack that has no limit.
 pub const MAX_WINDOW_PACKETS: u64 = u64::MAX;
 
-/// Least data of the application that a stack holds where that follows the congestion window, in bytes.
+/// Minimum of the application data that a stack buffers where the buffer follows the congestion window, in bytes.
 const MIN_HELD_BYTES: u64 = 1 << 20;
 
 /// Data of the application that a stack holds then, in congestion windows: what is in flight, as much to double it in

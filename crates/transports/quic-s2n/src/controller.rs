@@ -1,6 +1,6 @@
 //! Congestion controllers of s2n-quic as one type.
 //!
-//! The stack is generic over its controllers, so that each type of them compiles all of it again.
+//! The stack is generic over its controller: with two types of controllers all of it would be compiled twice.
 
 use std::any::type_name;
 
@@ -70,7 +70,7 @@ pub(crate) enum Controller {
     Bbr(BbrController),
 }
 
-/// What a controller keeps of a packet in flight.
+/// State that a controller keeps for each packet in flight.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum PacketInfo {
     Cubic,

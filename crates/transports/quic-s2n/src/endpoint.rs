@@ -252,10 +252,10 @@ impl<R: ConnectionRole> S2nEndpoint<R> {
 }
 
 impl S2nEndpoint<Listening> {
-    /// Creates the end of a trial that listens, which it does when this returns.
+    /// Creates the listening end of a trial. Its socket listens when this returns.
     ///
     /// # Errors
-    /// Those of [`S2nEndpoint::client`].
+    /// As [`S2nEndpoint::client`].
     pub fn server(order: &TrialOrder) -> Result<Self> {
         Self::new(order, |parts, controllers, address| {
             parts.listen(controllers, address)

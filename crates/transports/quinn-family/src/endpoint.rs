@@ -84,7 +84,7 @@ impl ConnectionRole for Listening {
     const CONNECTS: bool = false;
 }
 
-/// What an order asks of an end.
+/// Options, needs and files that an order gives to an end.
 struct Asked {
     options: Options,
     needs: Needs,
@@ -130,10 +130,10 @@ impl QuicEndpoint<Connecting> {
 }
 
 impl QuicEndpoint<Listening> {
-    /// Creates the end of a trial that listens, which it does when this returns.
+    /// Creates the listening end of a trial. Its socket listens when this returns.
     ///
     /// # Errors
-    /// Those of [`QuicEndpoint::client`].
+    /// As [`QuicEndpoint::client`].
     pub fn server(order: &TrialOrder) -> Result<Self> {
         let asked = Asked::of(order)?;
         let config = server_config(order, &asked.files, asked.options.crypto)?;

@@ -94,7 +94,7 @@ pub(crate) const fn longest_message(payload_bytes: u16) -> usize {
     (payload_bytes as usize).saturating_sub(OVERHEAD_BYTES)
 }
 
-/// Most bytes of probe messages that wait for the application.
+/// Maximum number of bytes of probe messages that wait for the application.
 const PROBE_BUFFER_BYTES: usize = 64 << 10;
 
 /// Requirements of a trial's connections, from its path and its workload.

@@ -20,7 +20,7 @@ use crate::stack::{
 /// Runtime of one end.
 #[derive(Debug, Default)]
 pub(crate) struct WatchingRuntime {
-    /// Watch of the connection that is being created.
+    /// Handshake observer of the connection that is being created.
     next: Mutex<Option<Arc<HandshakeWatch>>>,
 }
 

@@ -21,10 +21,10 @@ pub async fn within<F: Future>(moment: MonotonicTime, future: F) -> Option<F::Ou
     tokio::time::timeout(moment.remaining(), future).await.ok()
 }
 
-/// Runs a future that may be dropped until `moment` at most; `what` is the thing waited for.
+/// Runs a future with the deadline `moment`, at which it is dropped; `what` names the thing waited for in the error.
 ///
 /// # Errors
-/// Those of the future; [`TransportError::TimedOut`] if the moment came first.
+/// Errors of the future; [`TransportError::TimedOut`] at the deadline.
 pub async fn in_time<T>(
     moment: MonotonicTime,
     what: Phrase,

@@ -13,8 +13,8 @@ use crate::{
     tls::{EarlyStream, RecordStream, Tls},
 };
 
-/// What an endpoint has between its sockets and its streams. It is one type: all that runs a trial is compiled for each
-/// type of streams.
+/// Layer of an endpoint between its sockets and its streams. All layers are one type, because everything that runs a
+/// trial is compiled once for each type of streams.
 pub enum Layer {
     /// Nothing.
     Plain {

@@ -69,7 +69,7 @@ impl Spliced {
     /// Hands all of the payload to a socket, or to a file.
     ///
     /// # Errors
-    /// Those of the socket.
+    /// Errors of the socket or file.
     pub(crate) fn send(&self, socket: impl AsFd) -> io::Result<()> {
         let mut left = self.memory.bytes();
         while !left.is_empty() {

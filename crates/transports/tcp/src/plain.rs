@@ -22,7 +22,7 @@ use crate::{
 /// of them by more than the copy costs.
 pub(crate) const COPIED_BYTES: usize = 4096;
 
-/// Most bytes that a system call discards.
+/// Maximum number of bytes that a system call discards.
 const DISCARDED_BYTES: usize = 1 << 20;
 
 /// Makes a stream of a connected socket. `holds_back` is true if Nagle's algorithm may be on, `zero_copy` if messages that

@@ -11,7 +11,7 @@ use rustls::{
 
 use crate::watch::note_ticket;
 
-/// Most tickets that are kept; the oldest ones go.
+/// Maximum number of tickets that are kept; the oldest ones go.
 const MAX: usize = 16;
 
 /// Tickets of the one server that an end of a trial connects to, the newest first.

@@ -12,7 +12,7 @@ use std::{
 use parking_lot::Mutex;
 
 thread_local! {
-    /// Watch of the connection whose TLS runs in this thread.
+    /// Handshake observer of the connection whose TLS runs in this thread.
     static CURRENT: RefCell<Option<Arc<HandshakeWatch>>> = const { RefCell::new(None) };
 }
 

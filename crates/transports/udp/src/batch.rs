@@ -19,9 +19,10 @@ const SEND_ENTRIES: usize = 32;
 /// Size of the buffer for one datagram, or for all that receive offload puts together, in bytes.
 const RECEIVE_BYTES: usize = 65_536;
 
-/// Room for the ancillary data that sets the size of segments (UDP_SEGMENT), and for that which has their size
-/// (UDP_GRO), in bytes.
+/// Size of the ancillary data that sets the segment size of a send call (`UDP_SEGMENT`), in bytes.
 const SEGMENT_BYTES: usize = control_space::<u16>();
+
+/// Size of the ancillary data with the segment size of a receive call (`UDP_GRO`), in bytes.
 const GRO_BYTES: usize = control_space::<libc::c_int>();
 
 /// Sends the chunks of `payload`, each of `chunk` bytes but the last; returns the number of chunks

@@ -250,9 +250,9 @@ impl Role for Receiver {
     }
 }
 
-/// What an end reports of its role.
+/// Role of an end, sender or receiver, as far as its facts depend on it.
 trait Role: Send + Sync + 'static {
-    /// Returns the number of blocks that it sends.
+    /// Returns the number of blocks that this end sends; `None` at a receiver.
     fn blocks(&self) -> Option<u64>;
 }
 

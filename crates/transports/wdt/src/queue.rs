@@ -42,8 +42,8 @@ pub struct Queue {
 /// Whether only the receiver has the file; failed attempts, length, offset and name of a block.
 type Rank = (bool, Reverse<u32>, u64, Reverse<u64>, Reverse<usize>);
 
-/// What is sent of one file: its sequence id, and the start and end of each range. An empty range is
-/// a block without bytes.
+/// Parts of one file to send: its sequence ID, and the start and end of each range, in bytes. An empty range is a block
+/// without bytes.
 pub(crate) type Plan = (u64, Vec<(u64, u64)>);
 
 impl Queue {

@@ -16,6 +16,7 @@ pub trait Sink: Send + Sync {
     /// size. The first block of a file makes the file, with its directories and its whole size;
     /// blocks of other connections wait for that.
     ///
+    /// # Errors
     /// Reason why the file cannot be written: it exists and must not be overwritten, it would be
     /// outside of the directory, or an error of the file system. The transfer then fails with
     /// [`Status::FileWrite`](crate::status::Status::FileWrite), and the peer gets it.
@@ -51,6 +52,7 @@ pub trait Sink: Send + Sync {
     /// Checks that the blocks received make up their files, each byte once. Called when they are as
     /// many as the sender counted, `bytes` in all, and before the success is confirmed to the sender.
     ///
+    /// # Errors
     /// The part that is missing or came twice. The transfer then fails with
     /// [`Status::Protocol`](crate::status::Status::Protocol), and the peer gets it.
     fn check(&self, _bytes: u64) -> io::Result<()> {

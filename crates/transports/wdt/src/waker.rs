@@ -20,8 +20,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 pub struct Wakers(Arc<Mutex<Vec<Arc<Waker>>>>);
 
 impl Wakers {
-    /// Ends the wait of every thread, and the next wait of a thread that does not wait now, so that each sees what has
-    /// changed.
+    /// Wakes all waiting threads; the next wait of any other thread returns at once. Each then checks what has changed.
     pub fn wake(&self) {
         for waker in &*self.0.lock() {
             // It can fail only if the thread is woken already.
@@ -29,7 +28,7 @@ impl Wakers {
         }
     }
 
-    /// Returns the waker of one more thread.
+    /// Adds a thread and returns its waker.
     ///
     /// # Errors
     /// The error of the system if no descriptor is left.

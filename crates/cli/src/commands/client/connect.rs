@@ -29,8 +29,8 @@ use crate::{
     },
 };
 
-/// Longest silence of the server before it is given up, since control shares the path with a transfer that may fill it;
-/// and that of this side, by which the server knows that it is there.
+/// Silence of the server after which the client gives it up, long because control shares the path with a transfer that
+/// may fill it; and maximum silence of the client, by which the server knows that the client is alive.
 const SILENCE: [Duration; 2] = [Duration::from_secs(15), Duration::from_secs(2)];
 
 /// Longest time between two lines of the server before the session.

@@ -11,7 +11,7 @@ use super::events::{Delivered, Interval};
 /// Share of an interval by which the end of the omitted time may differ from that of an interval.
 const OMIT_SHARE: u64 = 10;
 
-/// Longest time for which short intervals wait for the counters of an end.
+/// Maximum wait of short intervals for the counters of an end, in nanoseconds.
 const SECOND: u64 = 1_000_000_000;
 
 /// Part of an interval by which the counters of the two ends for one moment differ at most.
@@ -59,13 +59,13 @@ struct End {
 /// Counters of one end before and after an interval.
 #[derive(Debug, Clone, Copy)]
 struct Span {
-    /// Those that earlier intervals have counted.
+    /// Counters up to which earlier intervals have counted.
     before: Progress,
-    /// The last ones by the interval's beginning, which may have come after its line.
+    /// Last counters up to the interval's beginning, which may have arrived after the line of the interval before.
     from: Progress,
-    /// The last ones by the interval's end.
+    /// Last counters up to the interval's end.
     now: Progress,
-    /// The first ones of the interval's end or later; the newest where there are none yet.
+    /// First counters at the interval's end or later; the newest while there are none.
     beyond: Progress,
 }
 
@@ -95,7 +95,7 @@ impl End {
         }
     }
 
-    /// Whether counters of this moment or a later one are here, or there will be none.
+    /// Whether counters of the time `to` or a later one have arrived, or the end has sent its last.
     fn has_reached(&self, to: u64, tolerance: u64) -> bool {
         let newest = self.waiting.back().unwrap_or(&self.last);
         newest.has_ended || reaches(newest, to, tolerance)
@@ -138,8 +138,8 @@ impl Span {
 
 /// Makes intervals of the counters of both ends, which come in any order.
 ///
-/// What a transfer delivers in a small part of an interval at its end is part of the interval before: its rate would be that
-/// of one burst. An interval that may be the last but such a part waits for the next counters.
+/// A short remainder at the end of a transfer is added to the interval before, since its own rate would be that of one
+/// burst. An interval after which only such a remainder may follow waits for the next counters.
 ///
 /// The receiver's counters bound the intervals, of both directions the server's. Those of the other end are looked for by
 /// the time at which they were read: in the order in which they come, an end that is late or leaves some out would be in
@@ -253,8 +253,9 @@ impl Intervals {
         self.interval_ns / TOLERANCE
     }
 
-    /// Whether the counters of both ends up to the end of an interval are here, or those of the other end are late: they hold back
-    /// lines for an interval, or a second of short ones. Those of an end that receives as well may be an interval later.
+    /// Whether an interval can be shown: the counters of both ends have arrived up to its end, or those of the other
+    /// end are too late. Lines wait one interval for them, or a second if intervals are shorter, and one interval more
+    /// in transfers in both directions.
     fn is_complete(&self, to: Boundary) -> bool {
         let other = &self.ends[self.bounding().other() as usize];
         if to.is_last {
@@ -266,7 +267,8 @@ impl Intervals {
             || other.has_reached(to.at_ns, self.tolerance())
     }
 
-    /// Advances to the end of the next interval, and returns it unless it takes no time.
+    /// Advances the counters of both ends to `at_ns`, the end of the next interval, and returns that interval; `None`
+    /// if it has no duration.
     fn next(&mut self, Boundary { at_ns, is_last }: Boundary) -> Option<Interval> {
         let (bounding, tolerance) = (self.bounding(), self.tolerance());
         let from = self.timing().last.elapsed_ns;

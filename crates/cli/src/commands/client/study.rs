@@ -30,7 +30,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// Size of a message over streams, as of iperf3.
 const STREAM_MESSAGE: Bytes = Bytes(128 << 10);
 
-/// Least size of a message over streams that a low rate chooses, in bytes.
+/// Minimum size of a message over streams that a low rate chooses, in bytes.
 const MIN_STREAM_MESSAGE: u64 = 500;
 
 /// Default rate of UDP, that of iperf3.

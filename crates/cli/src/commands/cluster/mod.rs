@@ -48,12 +48,16 @@ const LOGS: &str = "logs";
 /// Directory of the packages of the typesetter of PDF.
 const PDF: &str = "pdf";
 
-/// Files with the exit status of the check of a node, and of the merge.
+/// File with the exit status of the check of a node.
 const PREFLIGHT_STATUS: &str = "preflight-exit-status";
+
+/// File with the exit status of the merge.
 const MERGE_STATUS: &str = "merge-exit-status";
 
-/// Logs of both.
+/// Log of the check of a node.
 const PREFLIGHT_LOG: &str = "preflight.log";
+
+/// Log of the merge.
 const MERGE_LOG: &str = "merge.log";
 
 /// Script of the shards.

@@ -21,7 +21,7 @@ pub struct Script<'a> {
     pub trials: usize,
     /// Number of shards.
     pub shards: u32,
-    /// Most shards that run at once.
+    /// Maximum number of shards that run at once.
     pub at_once: Option<u32>,
     /// Guests at once in each shard; 1 for other beds.
     pub jobs: u32,

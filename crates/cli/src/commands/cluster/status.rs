@@ -18,7 +18,7 @@ use crate::{
     output::{self, counted},
 };
 
-/// Most shards of a kind that are listed.
+/// Maximum number of shards of a kind that are listed.
 const MAX_LISTED: usize = 20;
 
 /// Runs `regatta status`.

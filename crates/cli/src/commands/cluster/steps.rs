@@ -13,7 +13,7 @@ use crate::{exit::Code, output::typeset};
 /// Lines at the end of a log that are shown.
 const LOG_LINES: usize = 3;
 
-/// What a submission waits for beside its shards, or lacks.
+/// State of a submission's steps other than its shards: the check of the node, and the merge.
 #[derive(Debug, Default)]
 pub struct Steps {
     /// Lines for the user.

@@ -34,7 +34,7 @@ const CONTROLLER_MIB: u32 = 512;
 /// second or so.
 const OF_SHARD: Duration = Duration::from_secs(600);
 
-/// Least time limit of a shard.
+/// Minimum time limit of a shard.
 const MIN_LIMIT: Duration = Duration::from_secs(1800);
 
 /// Runs `regatta submit`.

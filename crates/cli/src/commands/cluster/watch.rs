@@ -24,7 +24,7 @@ use super::{
 };
 use crate::exit::{Failure, Result};
 
-/// Most missing shards whose reasons are shown.
+/// Maximum number of missing shards whose reasons are shown.
 const MAX_REPORTED: usize = 3;
 
 /// Time between two questions to Slurm, whose controller serves the whole site.

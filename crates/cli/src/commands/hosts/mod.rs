@@ -36,7 +36,7 @@ use crate::{
     output,
 };
 
-/// Most bytes of passwords that are read.
+/// Maximum number of bytes of passwords that are read.
 const LONGEST_PASSWORDS: u64 = 64 << 10;
 
 /// Runs `regatta hosts`.

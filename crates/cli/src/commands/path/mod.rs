@@ -44,6 +44,8 @@ use crate::{
 
 /// Environment variable that names the user's shell.
 const SHELL: &str = "SHELL";
+
+/// Shell where that variable is not set.
 const ANY_SHELL: &str = "/bin/sh";
 
 /// `si_code` of a signal that the kernel itself sent, for example for a key of the terminal.

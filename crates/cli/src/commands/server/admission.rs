@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Admission<'a> {
     listeners: &'a [TcpListener],
     secret: [u8; SECRET_BYTES],
-    /// Most connections without their first message.
+    /// Maximum number of connections without their first message.
     max_pending: usize,
     pending: VecDeque<PendingConnection>,
     seen: Nonces,

@@ -31,8 +31,10 @@ const SILENCE: Duration = Duration::from_secs(4);
 /// Longest time for the TLS handshake, some of whose packets may have to be sent again.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Events of a client that are written in any case, and those for each second of its turn.
+/// Number of events that a client may have written whatever the length of its turn.
 const EVENTS: u64 = 1000;
+
+/// Number of further events for each second of the client's turn.
 const EVENTS_PER_SECOND: u64 = 20;
 
 /// Client that has shown that it knows the secret.

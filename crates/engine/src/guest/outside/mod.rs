@@ -38,7 +38,7 @@ use crate::{
     stop::Stopper,
 };
 
-/// First argument of the program that runs a study inside of a guest.
+/// Hidden subcommand of `regatta` that runs a study inside of a guest.
 const COMMAND: &str = "guest-run";
 
 /// Longest time that a guest may take to be ready. It takes a second or two, and more on a machine with other work.
@@ -64,7 +64,7 @@ pub struct GuestRun {
     program: PathBuf,
     /// Whether a driver runs another program.
     runs_a_program: fn(&str) -> bool,
-    /// Most guests at once.
+    /// Maximum number of guests at once.
     jobs: u32,
     /// Whether a guest has begun to run trials: this machine can run guests.
     has_begun: AtomicBool,

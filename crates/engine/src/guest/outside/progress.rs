@@ -8,14 +8,14 @@ use crate::{
     run::unix_ns,
 };
 
-/// Most guests in a row that may end without having finished a trial.
+/// Maximum number of guests in a row that may end without having finished a trial.
 const MAX_GUESTS_WITHOUT_PROGRESS: u32 = 3;
 
 /// Trial under way.
 struct Current {
     /// Number of its record.
     index: u32,
-    /// Time at which it began, since the Unix epoch.
+    /// Time at which it began, in nanoseconds since the Unix epoch.
     since: i64,
     /// Whether no earlier guest has run it.
     is_new: bool,

@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// Most cells of one claim.
+/// Maximum number of cells of one claim.
 const MAX_CELLS: usize = 20_000;
 
 /// Parts of a cell, in the order of a [`ClaimedCell`].

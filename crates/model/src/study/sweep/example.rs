@@ -15,7 +15,7 @@ use crate::{
 /// Keys that every condition can have, whatever else it has.
 const FREE: [&str; 3] = ["loss", "duplicate", "corrupt"];
 
-/// Returns the keys of a part that name its entries, the first one that is there.
+/// Returns the keys by which entries of a part are named. The first of them that an entry has is its name.
 pub(super) const fn name_keys(part: Part) -> &'static [&'static str] {
     match part {
         Part::Transport => &["label", "driver"],

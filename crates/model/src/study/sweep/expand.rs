@@ -13,7 +13,7 @@ use crate::{
     study::{error::Result, section::Section},
 };
 
-/// Most entries that the sweeps of one part make.
+/// Maximum number of entries that the sweeps of one part make.
 const MAX_ENTRIES: usize = 100_000;
 
 /// Sweeps of a study during the expansion of its tables.

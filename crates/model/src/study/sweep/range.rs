@@ -8,7 +8,7 @@ use crate::{metric::Unit, units::split};
 /// Significant digits of the values of a range; more where these do not distinguish the values.
 const DIGITS: usize = 3;
 
-/// Most significant digits of the values of a range.
+/// Maximum number of significant digits of the values of a range.
 const MAX_DIGITS: usize = 9;
 
 /// Unit in which a value is written.

@@ -16,7 +16,7 @@ use crate::{
     },
 };
 
-/// Most values of one sweep.
+/// Maximum number of values of one sweep.
 const MAX_VALUES: u64 = 10_000;
 
 /// Sweep with its spans in the file.

@@ -23,11 +23,13 @@ use serde::{Deserialize, Serialize};
 use super::{record::Record, saved_qdisc::SavedQdisc};
 use crate::error::InterfaceError;
 
-/// First argument of the guard's process.
+/// Hidden subcommand of `regatta` that is the guard of a shaped interface.
 pub const COMMAND: &str = "interface-guard";
 
-/// Time between two heartbeats of the daemon, and the silence after which it is taken for stopped.
+/// Time between two heartbeats of the daemon.
 const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Time without heartbeats after which the guard regards the daemon as stopped, and restores the interface.
 const SILENCE: Duration = Duration::from_secs(5);
 
 /// First line to the guard.

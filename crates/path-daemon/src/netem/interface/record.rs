@@ -85,7 +85,7 @@ impl Record {
 /// Whether a run has locked the record of an interface of this network namespace; `None` if there is no record.
 ///
 /// # Errors
-/// Those of the file; the directory is root's alone.
+/// Errors of the file system. Only root may write to the directory.
 pub(super) fn is_locked(interface: i32) -> io::Result<Option<bool>> {
     let file = match File::open(path_of(interface)?) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

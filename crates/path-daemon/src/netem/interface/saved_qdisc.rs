@@ -122,7 +122,7 @@ fn codel_time(shown: u32) -> u32 {
 pub(super) struct SavedQdisc {
     pub name: String,
     pub interface: i32,
-    /// That of the interface first, then those inside of it.
+    /// Discipline of the interface first, then those inside of it.
     disciplines: Vec<Discipline>,
 }
 
@@ -296,7 +296,7 @@ fn parsed(messages: &[Vec<u8>]) -> Vec<Discipline> {
 /// it: so it is known before an interface is touched that the kernel can do it.
 ///
 /// # Errors
-/// Those of `shape`; [`InterfaceError::NotExact`] if the kernel shows something else afterwards.
+/// Errors of `shape`; [`InterfaceError::NotExact`] if the kernel shows something else afterwards.
 pub(super) fn try_in_namespace(
     former: &SavedQdisc,
     shape: impl Fn(&Netlink, i32) -> Result<(), InterfaceError> + Sync,

@@ -10,8 +10,10 @@ use crate::{
     language::{self, decimal},
 };
 
-/// Maximum number of ticks of an axis.
+/// Maximum number of ticks of a horizontal axis.
 const X_TICKS: usize = 6;
+
+/// Maximum number of ticks of a vertical axis.
 const Y_TICKS: usize = 5;
 
 /// Scale of values that are shown as they are.
@@ -215,8 +217,8 @@ pub fn linear_ticks(range: &Range<f64>) -> Vec<Tick> {
     values.map(|value| (value, tick(value))).collect()
 }
 
-/// Returns the values of 1, 2 and 5 times powers of ten within a range above zero, or as many decades of
-/// them as there is room for.
+/// Returns the ticks of a logarithmic axis over a positive `range`, at most `most`: 1, 2 and 5 times powers of ten, or
+/// else 1 and 3 times, or every, every second, third or sixth power of ten. Empty if even those are more.
 pub fn log_ticks(range: &Range<f64>, most: usize) -> Vec<f64> {
     let decades = range.start.log10().floor() as i32..=range.end.log10().ceil() as i32;
     let within = |factors: &[f64], every: usize| -> Vec<f64> {

@@ -27,10 +27,10 @@ const KEY: &str = "workload.message";
 
 const HEIGHT: f64 = 300.0;
 
-/// Most groups of bars in a panel.
+/// Maximum number of groups of bars in a panel.
 const MAX_GROUPS: usize = 8;
 
-/// Most panels of a figure.
+/// Maximum number of panels of a figure.
 const MAX_PANELS: usize = 6;
 
 /// Ratio of the largest to the smallest value above which the axis is logarithmic.

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{format::Scale, labels::Labels, language::tr};
 
-/// Fewest competitions under a condition that make a matrix.
+/// Minimum number of competitions under a condition that make a matrix.
 const FEWEST: usize = 3;
 
 /// Largest opacity, on which the text can still be read.

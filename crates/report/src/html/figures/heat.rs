@@ -23,10 +23,10 @@ use crate::{
     language::{self, swept, tr},
 };
 
-/// Most lines that have maps.
+/// Maximum number of lines that have maps.
 const MAX_LINES: usize = 6;
 
-/// Most combinations of further parameters that have maps.
+/// Maximum number of combinations of further parameters that have maps.
 const MAX_COMBINATIONS: usize = 4;
 
 /// Largest opacity, on which the text can still be read.

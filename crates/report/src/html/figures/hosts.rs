@@ -24,13 +24,13 @@ use crate::{
 
 const HEIGHT: f64 = 230.0;
 
-/// Most cores that have a line each.
+/// Maximum number of cores that have a line each; of more, the mean and the busiest core are drawn.
 const MAX_CORES: usize = 4;
 
-/// Most interfaces that have a line.
+/// Maximum number of interfaces that have a line: those with the largest sums.
 const MAX_INTERFACES: usize = 4;
 
-/// Most trials that are drawn as bands; more would be narrower than a pixel each.
+/// Maximum number of trials that are drawn as bands; more would be narrower than a pixel each.
 const MAX_BANDS: usize = 300;
 
 /// Lines with their labels.
@@ -49,7 +49,7 @@ struct Quantity {
     definition: &'static str,
 }
 
-/// Packets of the interfaces per second. The other quantities say in what they differ from it.
+/// Base of the entries of [`FIGURES`]: packets of the interfaces per second.
 const PLAIN: Quantity = Quantity {
     id: "",
     title: "",

@@ -32,7 +32,7 @@ const ROW: f64 = 34.0;
 /// Longest label of a transport and a workload, in characters.
 const SPREAD_LABEL_CHARACTERS: usize = 27;
 
-/// Most ticks of a logarithmic axis.
+/// Maximum number of ticks of a logarithmic axis.
 const TICKS: usize = 6;
 
 /// Ratio of the largest to the smallest trial above which an axis of times is logarithmic: sizes that span decades would

@@ -260,7 +260,7 @@ fn plain<'a>(data: &'a RunData) -> Vec<Group<'a>> {
     data.plain_groups().map(group).collect()
 }
 
-/// Most groups of a sweep that are shown over time.
+/// Maximum number of groups of a sweep that are shown over time.
 const MAX_SWEPT: usize = 4;
 
 /// Returns the groups of some values of each sweep: the first, the last and others at equal distances.

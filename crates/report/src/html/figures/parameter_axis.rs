@@ -9,7 +9,7 @@ use crate::{
     labels::Labels,
 };
 
-/// Most ticks with text on the axis of a parameter.
+/// Maximum number of ticks with text on the axis of a parameter.
 const MAX_TICKS: usize = 7;
 
 /// Longest text of a value on an axis, in characters.

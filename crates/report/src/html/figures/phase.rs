@@ -21,7 +21,7 @@ use crate::{labels::Labels, language::tr};
 /// Height of a panel, in CSS pixels.
 const HEIGHT: f64 = 290.0;
 
-/// Most panels.
+/// Maximum number of panels.
 const MAX_PANELS: usize = 6;
 
 /// Trajectory of one competition.

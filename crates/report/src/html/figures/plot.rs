@@ -48,9 +48,9 @@ pub enum Axes {
         x: XAxis,
         /// Height of a row.
         height: f64,
-        /// Most room for labels.
+        /// Maximum width of the labels; infinite for labels that are never shortened.
         labels: f64,
-        /// Room for values.
+        /// Width of the values.
         values: f64,
     },
     /// Cells of a map: axes across and up.

@@ -26,7 +26,7 @@ use crate::{
 
 const HEIGHT: f64 = 290.0;
 
-/// Most panels of a sweep of several parameters.
+/// Maximum number of panels of a sweep of several parameters.
 const MAX_PANELS: usize = 6;
 
 /// Ratio of the largest to the smallest value above which the metric's axis is logarithmic.

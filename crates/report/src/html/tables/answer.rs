@@ -12,7 +12,7 @@ use crate::{
     language::{plural, tr},
 };
 
-/// Most rows of the tables on the first screen; of more, the most telling comparisons stand there.
+/// Maximum number of rows of the tables on the first screen; of more, the most telling comparisons stand there.
 const MAX_ROWS: usize = 24;
 
 /// Returns a table for each condition and workload; none where there are too many for one screen, which has [`telling`].

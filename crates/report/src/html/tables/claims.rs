@@ -8,7 +8,7 @@ use regatta_model::study::ClaimedCell;
 use super::{Entry, Link, Table, results::cell_anchor, row, sweeps::sweep_anchor, text_cell};
 use crate::{RunData, Summary, analysis::ClaimResult, data::CellKey, language::tr};
 
-/// Most cells of a claim that have a link.
+/// Maximum number of cells of a claim that have a link.
 const MAX_LINKS: usize = 6;
 
 /// Returns the table of the claims, with links to the cells that decide each; none without claims.

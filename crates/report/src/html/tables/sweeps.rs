@@ -13,7 +13,7 @@ use crate::{
 /// Rows from which a table is folded.
 const MANY: usize = 24;
 
-/// Most rows of a table.
+/// Maximum number of rows of a table.
 const MAX_ROWS: usize = 1000;
 
 /// Returns a table for each sweep and metric.

@@ -58,8 +58,8 @@ impl Ending {
         }
     }
 
-    /// Returns the moment after which nothing that counts can arrive, by what is known now.
-    /// `arrived` messages are here, the damaged ones included; `last` is when the last ones came.
+    /// Returns the moment after which no message that counts can arrive, by what is known now. `arrived` is the number
+    /// of messages that have arrived, including damaged ones, and `last` the arrival of the last.
     fn moment(
         &self,
         shared: &Shared<'_>,
@@ -87,17 +87,16 @@ impl Ending {
     }
 }
 
-/// Messages that are still waited for after the deadline, at an end that listens: those that were
-/// under way then are not lost.
+/// Wait of a listening end after the deadline for messages under way then, which must not count as lost.
 struct Late<'a> {
     peer: &'a Peer,
     flow: u16,
     at: MonotonicTime,
-    /// Most messages that were sent on the flow by then.
+    /// Upper bound of the messages sent on the flow by then.
     sent: u64,
     /// Longest time that a message may take after it has left.
     within: Duration,
-    /// Beginning of a time up to now in which nothing came, although it was looked for.
+    /// Beginning of the present silence: since then nothing has arrived, and this end was reading.
     silent_since: Option<MonotonicTime>,
 }
 
@@ -117,7 +116,8 @@ impl<'a> Late<'a> {
         }
     }
 
-    /// Returns when nothing more left the sender's flow, and the number of messages that had left it.
+    /// Returns when the sender's flow stopped sending, and the number of messages that had left it; `None` before that
+    /// note.
     fn flow_left(&self) -> Option<(MonotonicTime, u64)> {
         self.peer.read(|peer| peer.left.get(&self.flow).copied())
     }
@@ -138,8 +138,8 @@ impl<'a> Late<'a> {
         last + self.within
     }
 
-    /// Whether all that left the sender is here, or nothing can come any more: the time in which
-    /// it could is over, and what had come by then is read, however late this end is with that.
+    /// Whether all messages that left the sender have arrived, or no more can: the time for them is over, and
+    /// everything that arrived within that time has been read, however late this end reads it.
     fn is_over(&self, sink: &dyn MessageSink) -> bool {
         let left = self.left();
         let is_here = sink.counts().delivered.messages >= left && sink.arrived_of(left) == left;

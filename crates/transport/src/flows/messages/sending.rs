@@ -20,11 +20,10 @@ use crate::{
     trial::message_control::{self, Control},
 };
 
-/// Longest delay that a paced sender makes up for after it was held up, as time at its rate: making
-/// up for more would be a burst of its own.
+/// Maximum delay of a paced sender that it makes up for, as transmission time: making up for more would be a burst.
 const CATCH_UP: Duration = Duration::from_millis(5);
 
-/// Most data that a paced sender hands over at once, as time at its rate.
+/// Maximum pacing burst, as transmission time.
 const PACED_BATCH: Duration = Duration::from_micros(500);
 
 /// Carries a flow on which this end sends, and agrees on its end with the other end. `script` is the end of a flow of a

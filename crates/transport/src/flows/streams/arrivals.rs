@@ -32,7 +32,7 @@ impl<'a> Arrivals<'a> {
         }
     }
 
-    /// Takes the next bytes, which are here at `now`; returns how many belong to the flow.
+    /// Consumes `piece`, which arrived at `now`; returns how many of its bytes belong to the flow.
     fn take(&mut self, piece: &[u8], now: MonotonicTime) -> usize {
         let mut taken = piece.len().min(START_BYTES - self.start.len());
         self.start.extend_from_slice(&piece[..taken]);

@@ -16,7 +16,7 @@ use crate::{
     trial::Trial,
 };
 
-/// Most requests that are handed over before answers are read.
+/// Maximum number of requests that are handed over before answers are read.
 const AT_ONCE: u64 = 64;
 
 /// Hands one message of a plan to a stream, with `before` in front of it; returns its length.

@@ -35,7 +35,7 @@ pub(crate) trait Sink: Send {
         let _ = bytes;
     }
 
-    /// Whether all is here.
+    /// Whether the whole flow has arrived.
     fn is_complete(&self) -> bool {
         self.check().is_complete()
     }

@@ -20,7 +20,7 @@ use crate::{
     stream::{ByteStream, Received, send_now},
 };
 
-/// Most bytes between two looks at the clock, where a transfer ends by it.
+/// Maximum number of bytes between two looks at the clock, where a transfer ends by it.
 const CLOCK_CHECK_BYTES: u64 = 64 << 10;
 
 /// Bytes between two looks at the clock at the lowest of these rates, of the link and of the option `rate`: those of a

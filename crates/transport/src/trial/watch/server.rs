@@ -1,4 +1,4 @@
-//! The server's watch: what the other end does, and the end of the transfer.
+//! Thread of the server that follows the other end's notes and ends the transfer by them.
 
 use std::{ops::Deref, sync::Arc, time::Duration};
 
@@ -16,22 +16,21 @@ use crate::{
     trial::Trial,
 };
 
-/// Longest time after the end of the flow in which the note may come that the deadline was reached.
+/// Maximum delay, after the end of a flow, of the note that the deadline was reached.
 const BREAK_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Time that the packets with which the connecting end closed may take, beside the path's longest delay.
+/// Time added to the path's longest delay when waiting for the packets with which the client closes its connections.
 const CLOSE_SLACK: Duration = Duration::from_millis(500);
 
 /// Outcome of a transfer at its server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ServerEnd {
-    /// All that will be counted is counted.
+    /// The transfer is complete at `at`, and `delivered` is final.
     Complete {
         at: MonotonicTime,
         delivered: Delivered,
     },
-    /// The client's deadline came first: `delivered` was here by then, and `sent` messages were
-    /// sent.
+    /// The client's deadline came first, at `at`: `delivered` had arrived by then, of `sent` messages that were sent.
     Deadline {
         at: MonotonicTime,
         delivered: Delivered,
@@ -46,7 +45,7 @@ struct ServerState {
     end: Option<ServerEnd>,
     /// Whether the thread has ended: nothing that the other end does is noticed any more.
     thread_ended: bool,
-    /// Stop of the transfer's flow, once that is there.
+    /// Stop of the transfer's flow, once it has been opened.
     transfer: Option<Stop>,
     /// Stop that is raised when the client has sent everything.
     until_sent: Option<Stop>,
@@ -59,7 +58,7 @@ pub(crate) struct ServerEnding {
     session: Stop,
     /// Moment until which this end waits for the other.
     pub limit: MonotonicTime,
-    /// Longest time that a packet which closes a connection is waited for.
+    /// Maximum wait for the packets that close a connection.
     close_within: Duration,
 }
 
@@ -188,8 +187,9 @@ impl ServerEnding {
         }
     }
 
-    /// Waits for the outcome of a transfer whose flow has ended before all was there: the
-    /// note of a client that its deadline stopped can come later than the end of the flow.
+    /// Waits up to [`BREAK_PATIENCE`] for the outcome of a transfer whose flow ended before all of it had arrived: the
+    /// note of a client that was stopped by its deadline can arrive after the end of the flow. `None` if no outcome
+    /// came.
     pub(crate) fn end_after_break(&self) -> Option<ServerEnd> {
         let until = MonotonicTime::now() + BREAK_PATIENCE;
         let end = self.state.wait_for(until, |state| {
@@ -198,8 +198,8 @@ impl ServerEnding {
         end.flatten()
     }
 
-    /// Waits for a part of what the other end, stopped at its deadline, tells when the flow has ended: its note can
-    /// come later than that.
+    /// Waits up to [`BREAK_PATIENCE`] for `part` of the other end's state, after the flow was ended by the other end's
+    /// deadline: its note can arrive after the end of the flow. `None` if the part has not come.
     pub(crate) fn told_after_break<T>(&self, part: impl Fn(&PeerState) -> Option<T>) -> Option<T> {
         (self.context.peer).wait_for(MonotonicTime::now() + BREAK_PATIENCE, part)
     }
@@ -215,7 +215,8 @@ impl ServerEnding {
     }
 }
 
-/// The server's watch. Dropping it ends every wait for the other end, and its thread.
+/// Thread that follows the other end's notes during a trial at the server. Dropping this wakes everything that waits
+/// for a note, and joins the thread.
 pub(crate) struct ServerWatch {
     ending: Arc<ServerEnding>,
     thread: WatchThread,
@@ -230,9 +231,13 @@ impl Deref for ServerWatch {
 }
 
 impl ServerWatch {
-    /// Starts the thread. The session is stopped when no note comes until the trial's limit, at the
-    /// client's deadline if that comes before the transfer's flow, and when the connecting end has
-    /// closed its connections and this one does not notice.
+    /// Starts the thread. It stops the session
+    /// - at the trial's limit,
+    /// - at the client's deadline, if the transfer's flow has not been opened by then,
+    /// - when the client has closed its connections and this end has not noticed.
+    ///
+    /// # Errors
+    /// [`TransportError`](crate::error::TransportError) if the thread cannot be started.
     pub(crate) fn new(trial: &Trial) -> Result<Self> {
         let context = &trial.context;
         let ending = Arc::new(ServerEnding {

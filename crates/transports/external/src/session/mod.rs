@@ -296,7 +296,7 @@ impl ProgramSession {
         self.exchange.is_some() || self.probe.is_some()
     }
 
-    /// Returns the number of the process that carries out the trial.
+    /// Returns the ID of the process that carries out the trial.
     fn process(&self) -> u32 {
         match self.description.can(REPEAT) {
             true => self.program.trial_process(),

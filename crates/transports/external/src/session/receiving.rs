@@ -18,14 +18,17 @@ use crate::{
 /// Time in which a receiver's program must report the bytes delivered by the deadline.
 const STOP_LIMIT: Duration = Duration::from_secs(5);
 
-/// Maximum wait of a receiver for the sender's start; `MARGIN` is its further wait after the
-/// deadline for the sender's end.
+/// Maximum wait of a receiver for the sender's start.
 const START_LIMIT: Duration = Duration::from_secs(30);
+
+/// Wait of a receiver for the sender's end, after the deadline.
 const MARGIN: Duration = Duration::from_secs(15);
 
-/// Wait of a receiver for the end of a connection that the sender has abandoned, beyond the longest
-/// one-way delay of the path; `ABANDON_LIMIT` caps that delay.
+/// Wait of a receiver for the end of a connection that the sender has abandoned, in addition to the longest one-way
+/// delay of the path.
 const ABANDON_SLACK: Duration = Duration::from_millis(200);
+
+/// Cap on that delay.
 const ABANDON_LIMIT: Duration = Duration::from_secs(5);
 
 impl ProgramSession {

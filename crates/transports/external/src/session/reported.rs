@@ -7,9 +7,10 @@ use regatta_transport::MonotonicTime;
 use super::ProgramSession;
 use crate::contract::Done;
 
-/// Maximum number of facts that a program may report; `LONGEST_FACT` limits the bytes of a name or
-/// value.
+/// Maximum number of facts that a program may report.
 const MAX_FACTS: usize = 32;
+
+/// Maximum length of the name or value of a fact, in bytes.
 const LONGEST_FACT: usize = 200;
 
 /// Metrics that a program may report, by name in `regatta_model::METRICS`. All others are measured

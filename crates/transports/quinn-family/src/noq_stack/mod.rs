@@ -34,8 +34,10 @@ pub(crate) const STACK: &str = "noq";
 /// Version of the stack that this crate is built with.
 pub(crate) const VERSION: &str = "1.4.0";
 
-/// Title and summary of the driver.
+/// Title of the driver.
 pub(crate) const TITLE: &str = "QUIC, noq";
+
+/// Summary of the driver, in one sentence without a full stop.
 pub(crate) const SUMMARY: &str =
     "QUIC version 1 with TLS 1.3 by noq, a fork of quinn with BBR version 3";
 

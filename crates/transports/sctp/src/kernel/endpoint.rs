@@ -38,7 +38,7 @@ use crate::{
 /// of them.
 const BACKLOG: i32 = 1024;
 
-/// End of a trial, for streams and messages alike, with what only its role has.
+/// One end of a trial over SCTP, for streams and messages alike; `R` is the role, with the data of that role alone.
 pub(crate) struct End<R> {
     base: EndBase,
     order: TrialOrder,
@@ -50,14 +50,14 @@ pub(crate) struct End<R> {
     role: R,
 }
 
-/// Role of the end that listens.
+/// Server role of an [`End`]: the socket that listens, and its address.
 pub(crate) struct Listening {
     listener: AsyncFd<Socket>,
     address: SocketAddr,
 }
 
 impl End<Connecting> {
-    /// Creates the end of a trial that connects.
+    /// Creates the connecting end of a trial.
     ///
     /// # Errors
     /// [`TransportError::Io`] for a socket that cannot be opened or set up.
@@ -67,10 +67,10 @@ impl End<Connecting> {
 }
 
 impl End<Listening> {
-    /// Creates the end of a trial that listens, which it does when this returns.
+    /// Creates the listening end of a trial. Its socket listens when this returns.
     ///
     /// # Errors
-    /// Those of [`End::client`].
+    /// As [`End::client`].
     pub(crate) fn server(order: &TrialOrder) -> Result<Self> {
         Self::new(order, |base, socket| listen(base, socket, order.local))
     }

@@ -39,7 +39,7 @@ const BUNDLING_RESERVE_BYTES: usize = DATA_HEADER_BYTES + 4;
 /// Largest UDP payload in use, that of a jumbo frame over IPv4, in bytes.
 const MAX_PAYLOAD_BYTES: usize = 8972;
 
-/// Least UDP payload that a path must carry, in bytes: the minimum for IPv4 (RFC 9260 §6.10).
+/// Minimum UDP payload that a path must carry, in bytes: the minimum for IPv4 (RFC 9260 §6.10).
 const MIN_PAYLOAD_BYTES: usize = 512;
 
 /// Receive windows, in bytes. They hold two whole messages, since the stack delivers no parts of

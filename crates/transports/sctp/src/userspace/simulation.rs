@@ -30,8 +30,10 @@ const BOUND: Duration = Duration::from_secs(31);
 /// Time for which an end that closes in good order stays, as one of a trial does.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// The ends: one connects and sends, the other listens and receives.
+/// Index of the end that connects and sends.
 const SENDER: usize = 0;
+
+/// Index of the end that listens and receives.
 const RECEIVER: usize = 1;
 
 /// Number of the only association of an end.

@@ -41,7 +41,7 @@ impl<P: Protocol> Handle<P> {
     /// Calls `act` with the connection, under its end's lock.
     ///
     /// # Errors
-    /// [`Dropped`].
+    /// [`Dropped`] if the connection has been removed.
     pub fn with<T>(&self, act: impl FnOnce(&mut P::Connection) -> T) -> Result<T, Dropped> {
         let mut state = self.driver.state.lock();
         state
@@ -54,7 +54,7 @@ impl<P: Protocol> Handle<P> {
     /// Calls `act` with the connection until it is ready; `act` registers the waker itself.
     ///
     /// # Errors
-    /// Those of `act`, or [`Dropped`].
+    /// Errors of `act`; [`Dropped`] if the connection has been removed.
     pub async fn poll<T, E: From<Dropped>>(
         &self,
         mut act: impl FnMut(&mut P::Connection, &mut Context<'_>) -> Poll<Result<T, E>>,

@@ -147,7 +147,7 @@ pub trait Admission: Connection {
 pub struct Wakers(Vec<Waker>);
 
 impl Wakers {
-    /// Adds the waker of the task that polls, unless it is there already.
+    /// Adds the waker of the polling task, unless it is registered already.
     pub fn register(&mut self, context: &Context<'_>) {
         if !self.0.iter().any(|waker| waker.will_wake(context.waker())) {
             self.0.push(context.waker().clone());

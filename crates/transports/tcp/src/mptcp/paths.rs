@@ -14,8 +14,10 @@ use neli::{
 use regatta_model::reason;
 use regatta_transport::{MonotonicTime, Result, Stop, TransportError};
 
-/// Name of the family (`linux/mptcp_pm.h`).
+/// Name of the generic netlink family (`linux/mptcp_pm.h`).
 const FAMILY: &str = "mptcp_pm";
+
+/// Version of the family.
 const VERSION: u8 = 1;
 
 /// Flag of an address from which subflows are opened.

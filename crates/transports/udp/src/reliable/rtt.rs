@@ -17,7 +17,7 @@ pub(crate) struct RoundTrip {
     /// Smoothed round-trip time (SRTT), once there is a measurement.
     pub smoothed: Option<Duration>,
     variation: Duration,
-    /// Least measurement.
+    /// Minimum measurement.
     pub least: Option<Duration>,
 }
 

@@ -17,8 +17,10 @@ use nix::{
 
 use crate::path::RelativePath;
 
-/// Mode of the directories of a received tree, before the umask; that of its files is `FILE_MODE`.
+/// Mode of the directories of a received tree, before the umask.
 const DIRECTORY_MODE: Mode = Mode::from_bits_truncate(0o777);
+
+/// Mode of the files of a received tree, before the umask.
 const FILE_MODE: Mode = Mode::from_bits_truncate(0o666);
 
 /// An open directory.

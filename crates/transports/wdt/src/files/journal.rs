@@ -16,8 +16,10 @@ use std::{
 use super::directory_handle::{DirectoryHandle, if_there};
 use crate::path::RelativePath;
 
-/// Name of the directory of unfinished files that a later transfer may resume.
+/// Name of the staging directory: unfinished files that a later transfer may resume.
 pub(super) const DIRECTORY: &CStr = c".wdt-resume.part";
+
+/// Name of the journal in the staging directory.
 const NAME: &CStr = c"journal";
 /// Name of a journal that is being written anew.
 const NEW_NAME: &CStr = c"journal.new";

@@ -10,8 +10,11 @@ use super::{
 };
 
 impl Shared {
-    /// Adds the files of the journal whose content is the recorded one, and removes everything else
-    /// in the staging directory, whose path is `path`.
+    /// Adds to `state` the files of an earlier transfer's journal whose content still matches the journal's checksums,
+    /// and removes all other files from the staging directory, `path`.
+    ///
+    /// # Errors
+    /// Errors of the file system. A file that no longer matches is none.
     pub(super) fn load(&self, state: &mut State, path: &Path) -> io::Result<()> {
         let mut staged_names = HashSet::new();
         for (sequence, recorded) in journal::read(&self.staging)? {
@@ -39,7 +42,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns a file that has its name, if all of it is still there.
+    /// Returns a file that has been renamed to its final name, if it is still complete and unchanged.
     fn named(&self, state: &mut State, recorded: &Recorded) -> Option<Entry> {
         let (parent, name) = state.parents.of(&recorded.path).ok()??;
         let file = parent.read(&name).ok()?;
@@ -53,7 +56,7 @@ impl Shared {
         entry.is_complete().then_some(entry)
     }
 
-    /// Returns a staged file with the blocks that are still there.
+    /// Returns a file of the staging directory with those of its blocks that are unchanged.
     fn unfinished(
         &self,
         state: &mut State,

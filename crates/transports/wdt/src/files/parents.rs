@@ -18,7 +18,7 @@ const MAX_OPEN: usize = 64;
 pub(super) struct Parents {
     root: Arc<DirectoryHandle>,
     open: HashMap<Box<[u8]>, Arc<DirectoryHandle>>,
-    /// Those that do not exist.
+    /// Paths of directories that do not exist.
     missing: HashSet<Box<[u8]>>,
 }
 

@@ -77,6 +77,7 @@ impl Listener {
     /// Receives everything; returns when every connection has ended. The session's URL must have
     /// been made with [`Listener::ports`].
     ///
+    /// # Errors
     /// The reason why not everything arrived.
     pub fn receive<K: Sink>(
         self,

@@ -3,14 +3,14 @@
 use crate::codec::Checkpoint;
 use crate::queue::{Block, Queue};
 
-/// The blocks that were begun on one port and not given back, in their order.
+/// Blocks of which sending began on one port and that were not given back to the queue, in the order of sending.
 #[derive(Debug, Default)]
 pub(super) struct History {
     pub(super) blocks: Vec<Block>,
-    /// Number of blocks at the front that the receiver has, as far as is known.
+    /// Number of blocks at the front of `blocks` that the receiver is known to have.
     acknowledged: usize,
-    /// Number of blocks that the last checkpoint counted. WAIT acknowledges more: with tags, blocks
-    /// that are not counted before one has come.
+    /// Number of blocks that the last checkpoint counted. `acknowledged` can be larger: the receiver's WAIT
+    /// acknowledges blocks that no checkpoint counts yet, since with tags a block counts only once its tag has arrived.
     counted: usize,
 }
 
@@ -32,7 +32,8 @@ impl History {
     /// Applies a checkpoint: gives the blocks that the receiver does not have back to the queue.
     /// Returns whether the receiver has more than was known before.
     ///
-    /// A contradiction between the checkpoint and the blocks sent.
+    /// # Errors
+    /// The contradiction, as a clause, of a checkpoint that does not fit the blocks sent.
     pub(super) fn apply(
         &mut self,
         checkpoint: &Checkpoint,

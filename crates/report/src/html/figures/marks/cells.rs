@@ -11,7 +11,7 @@ use super::Mark;
 /// Smallest width and height of a cell with text, in CSS pixels.
 const ROOM: [f64; 2] = [30.0, 14.0];
 
-/// Most cells of a map that have a text each.
+/// Maximum number of cells of a map that have a text each.
 const MAX_DESCRIBED: usize = 500;
 
 /// Cell of a map.

@@ -10,7 +10,7 @@ use super::super::{
     svg::{ColourRole, Svg, Text},
 };
 
-/// What every row has: its label at the left, its value at the right.
+/// Common part of all rows: label at the left, value at the right.
 pub struct RowHead<'a> {
     /// Transport, with which a reader switches the row off.
     pub transport: &'a str,

@@ -308,8 +308,8 @@ impl Association {
 
     // Streams.
 
-    /// Returns the next stream of the other end. A stream that was opened before another whose data
-    /// has arrived is there as well.
+    /// Returns the next stream that the other end opened. Data of a later stream implies that all earlier ones are
+    /// open.
     pub(crate) fn poll_accept_stream(&self, context: &mut Context<'_>) -> Poll<Result<u16>> {
         loop {
             let mut state = self.state.lock();

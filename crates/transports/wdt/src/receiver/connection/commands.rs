@@ -326,7 +326,8 @@ impl<K: Sink> Connection<K> {
         Ok(ended)
     }
 
-    /// Ends this direction, as the sender's has.
+    /// Ends the direction to the sender, whose own direction has ended: writes the last tag, if blocks have tags. The
+    /// connection is dropped if the tag cannot be made.
     fn answer(&mut self) {
         self.state = match self.seal.finish(&mut self.out) {
             Err(_) => State::Dropping(After::End),

@@ -76,11 +76,11 @@ enum State {
         attempt: u32,
         at: Duration,
     },
-    /// The receiver's checkpoint must come before anything is sent.
+    /// Waits for the receiver's checkpoint, until the given time; nothing is sent before.
     Checkpoint {
         until: Duration,
     },
-    /// The receiver must send the chunks of an earlier transfer, on this connection or another.
+    /// Waits for the receiver's chunks of an earlier transfer, on this connection or another.
     Resuming {
         until: Duration,
         /// Chunks received so far, and the number of files announced.
@@ -95,7 +95,7 @@ enum State {
         /// Deadline for that tag, once the sending direction is shut down.
         until: Option<Duration>,
     },
-    /// The connection must be closed, before the action given here.
+    /// The connection is closed next; then comes the action given here.
     Dropping(After),
     Ended,
 }
