@@ -29,14 +29,14 @@ const ABORT_LIMIT: Duration = Duration::from_secs(2);
 enum Event {
     /// Message of the controller; `None` at the end of input.
     Input(Result<Option<ToAgent>, AgentError>),
-    /// Message of a trial's thread to the controller; the number tells a trial from an earlier one that was aborted.
+    /// Message of a trial's thread to the controller; the number distinguishes a trial from an earlier, aborted one.
     Trial(u64, FromAgent),
 }
 
 /// Serves until the end of `input`.
 ///
 /// # Errors
-/// The error that makes the agent end before.
+/// Any error that ends the agent before the end of `input`.
 pub(crate) fn serve(
     input: impl BufRead + Send + 'static,
     drivers: Vec<&'static dyn Driver>,

@@ -22,12 +22,12 @@ pub enum Exit {
         /// Whether the kernel killed a process for want of memory meanwhile, which was this one if a signal killed it.
         out_of_memory: bool,
     },
-    /// Its end is not known, for this reason: it was not started, or the session with its host has ended.
+    /// The exit is unknown, for this reason: the process was not started, or the session with its host has ended.
     Unknown(Text),
 }
 
 impl Exit {
-    /// Creates the end of a process that was waited for. `kills_before` is
+    /// Creates the exit of a process from its wait status. `kills_before` is
     /// [`out_of_memory_kills`](regatta_process::out_of_memory_kills) from when it was started: where the number has grown, a
     /// process that was killed may have been killed for its memory.
     pub(crate) fn new(status: ExitStatus, kills_before: u64) -> Self {

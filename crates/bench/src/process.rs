@@ -132,7 +132,7 @@ pub fn collect(mut output: File) -> thread::JoinHandle<io::Result<String>> {
     })
 }
 
-/// Returns what [`collect`] has read.
+/// Returns the text that [`collect`] has read.
 ///
 /// # Errors
 /// [`BenchError::Io`] if it could not be read.

@@ -104,7 +104,7 @@ pub trait OrFailure<T>: Sized {
         self.or_failure().map_err(|failure| failure.code(code))
     }
 
-    /// Adds what cannot be done with a file or a directory: `write`, `read`, ….
+    /// Adds the context ``cannot DOING `PATH` `` to an error; `doing` is a verb such as `write` or `read`.
     fn cannot(self, doing: &str, path: &Path) -> Result<T> {
         self.context(format!("cannot {doing} `{}`", path.display()))
     }

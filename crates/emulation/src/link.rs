@@ -481,7 +481,7 @@ impl<P: Packet> EmulatedLink<P> {
     }
 }
 
-/// Returns what makes the draws of a queue's discipline, which begins at the packet `ordinal`.
+/// Returns the constructor of the random number generator of a queueing discipline, from the packet `ordinal` on.
 fn draws(seed: (u64, u64), ordinal: u64) -> impl FnOnce() -> LinkRng {
     move || LinkRng::new(seed, Purpose::Discipline, ordinal)
 }

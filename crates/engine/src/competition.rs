@@ -58,7 +58,8 @@ pub(crate) fn starts(plan: &Plan, trials: &[PlannedTrial]) -> Vec<(usize, Durati
 const OTHER_PORTS: &str = "most of its data has not the port of its server, by which the path knows a flow: it had no \
     round-trip delay of its own";
 
-/// Returns how the path tells flows apart whose servers listen at these addresses.
+/// Returns the flows of a competition as the path distinguishes them: by the port of each server, with the flow's own
+/// delay.
 pub(crate) fn flows(
     plan: &Plan,
     trials: &[PlannedTrial],
@@ -71,9 +72,9 @@ pub(crate) fn flows(
     trials.iter().zip(listen).map(flow).collect()
 }
 
-/// Adds what the path has counted of each flow, if it tells flows apart. A flow whose data has other ports than that of its
-/// server is not told apart: more was delivered than the packets that were counted can carry. One that was to have a
-/// round-trip delay of its own has failed then, as its data did not have it.
+/// Adds the path's packet counters of each flow to the records, if the path distinguishes flows. A flow whose data does
+/// not use the port of its server is not counted: it delivered more than the counted packets can carry. If it was to
+/// have a round-trip delay of its own, its data did not have that delay, and it has failed.
 pub(crate) fn count(
     plan: &Plan,
     trials: &[PlannedTrial],
@@ -166,8 +167,8 @@ impl Counted {
     }
 }
 
-/// Adds what the flows of a competition get of the path they share, and counts the samples of all from the first connect
-/// call of any. `starts` are the connect calls on one clock, in nanoseconds.
+/// Adds the flows' shares of their common path to the records, and moves the times of all series to nanoseconds since
+/// the first connect call of any flow. `starts` are the connect calls on one clock, in nanoseconds.
 pub(crate) fn measure(
     plan: &Plan,
     trials: &[PlannedTrial],

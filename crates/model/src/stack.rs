@@ -18,7 +18,7 @@ pub const OF_INTERFACE: &str = "of the interface";
 /// Threads of a stack in user space with a current-thread runtime.
 pub const USER_SPACE_THREAD: &str = "1, protocol in it";
 
-/// Threads of a blocking driver over a protocol of the kernel.
+/// Value of the fact `threads` of a blocking driver over a protocol of the kernel.
 pub const KERNEL_THREAD: &str = "1, protocol in the kernel";
 
 /// Returns key exchange and certificate of a transport without TLS.

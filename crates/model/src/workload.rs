@@ -47,8 +47,8 @@ pub enum Direction {
 named!(Direction: "forward" => Forward, "reverse" => Reverse, "both" => Both);
 
 impl Direction {
-    /// Returns what belongs to the links, forward and reverse, in the order of a transfer: that of the data's link first. Of
-    /// both directions at once the forward one is first.
+    /// Orders a pair of values of the links, `[forward, reverse]`, as `[link of the data, link of the
+    /// acknowledgements]`. With data in both directions the order stays.
     #[must_use]
     pub fn data_first<T>(self, [forward, reverse]: [T; 2]) -> [T; 2] {
         match self {
@@ -146,7 +146,8 @@ pub enum Spread {
 named!(Spread: "streams" => Streams, "connections" => Connections, "either" => Either);
 
 impl Spread {
-    /// Returns what [`Spread::Either`] is for a transport that has several streams on one connection, or has not.
+    /// Resolves [`Spread::Either`]: streams for a transport that `multiplexes` them on one connection, otherwise
+    /// connections.
     #[must_use]
     pub const fn of(self, multiplexes: bool) -> Self {
         match (self, multiplexes) {

@@ -42,10 +42,9 @@ pub fn enter_user_namespace() -> Result<bool, DaemonError> {
 #[derive(Debug)]
 pub(crate) struct Namespace {
     file: File,
-    /// Whether it is the namespace in which this process stays, so that nobody has to enter it, which takes
-    /// rights.
+    /// Whether this is the namespace of this process itself. It need not be entered, which would take privileges.
     is_own: bool,
-    /// Whether Regatta has made it, and may set its sysctls.
+    /// Whether Regatta has created the namespace, and may set its sysctls.
     is_made: bool,
 }
 

@@ -68,8 +68,8 @@ pub fn columns(cells: &[&Cell], primary: &str) -> Vec<Column> {
     [own].into_iter().chain(others).filter_map(column).collect()
 }
 
-/// Returns how far the first of a group is ahead of another transport: the ratio of the first to it, of a time the ratio of it
-/// to the first; `None` of the first itself.
+/// Returns the lead of a group's first transport over another one, with its interval: the first's value divided by the
+/// other's for rates, the other's divided by the first's for times. `None` for the first itself.
 pub fn lead_over(verdict: &ConditionVerdict, other: &Ranked) -> Option<String> {
     let is_time = metric::find(&verdict.metric).is_some_and(|it| it.better == Better::Lower);
     let turn = |ratio: f64| if is_time { ratio } else { 1.0 / ratio };

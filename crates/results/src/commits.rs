@@ -166,10 +166,11 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Compares a file with the entries that were read before it was opened.
+/// Compares a results file with the entries of its commit list, which were read before the file was opened.
 ///
 /// # Errors
-/// [`ResultsError::Incomplete`] if a record is missing or another one is in its place.
+/// [`ResultsError::OtherRun`] if the list belongs to another run, [`ResultsError::Incomplete`] if a listed record is missing or
+/// differs, and errors of reading the file.
 pub(crate) fn check(file: &RunFile, entries: &[Entry]) -> Result<(), ResultsError> {
     if entries.is_empty() {
         return Ok(());

@@ -139,10 +139,10 @@ impl Session {
         }
     }
 
-    /// Runs this end to its end, blocking; a client has the address on which the other end listens.
+    /// Runs the trial at this end, blocking; `peer` is the address on which the other end listens, needed at a client.
     ///
     /// # Errors
-    /// The error that keeps this end from a measurement.
+    /// Any error after which this end has no measurement.
     ///
     /// # Panics
     /// At a client without an address.

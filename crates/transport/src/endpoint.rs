@@ -27,7 +27,7 @@ pub trait Endpoint: Send + Sync + Sized + 'static {
     /// Executor of the driver's futures: [`Blocking`](crate::Blocking) for a stack whose calls block.
     type Executor: Executor;
 
-    /// Returns what runs this end's futures.
+    /// Returns the executor of this end's futures.
     fn executor(&self) -> &Self::Executor;
 
     /// Returns facts about this end, by the full name of the fact. Facts about a connection take precedence.
@@ -41,7 +41,7 @@ pub trait Endpoint: Send + Sync + Sized + 'static {
     }
 }
 
-/// The end that connects.
+/// Connecting end.
 pub trait Client: Endpoint {
     /// Connects; returns when the connection can carry data. `purpose` is [`Purpose::Transfer`] or one of the probes, whose
     /// small messages must not be held back.
@@ -61,26 +61,26 @@ pub trait Client: Endpoint {
     ) -> impl Future<Output = Result<Self::Connection>>;
 }
 
-/// The end that listens, from the moment when it is made.
+/// Listening end. It listens from its creation on.
 pub trait Server: Endpoint {
-    /// Returns the address on which it listens.
+    /// Returns the address on which this end listens.
     fn address(&self) -> SocketAddr;
 
     /// Waits for a connection from the announced peer; others are refused without ending the wait.
     ///
-    /// `admit` is called for each attempt that comes in, before any work for it. Over streams its argument is empty and its
-    /// answer does not count. Over messages its argument is the first message of a new flow; if it returns false, the
-    /// message is dropped and the wait goes on.
+    /// `admit` is called for each attempt, before any work for it. Over streams its argument is empty and its result is
+    /// ignored. Over messages its argument is the first message of a new flow; if it returns false, the message is
+    /// dropped and the wait continues.
     ///
-    /// `stop` belongs to the connection that comes, which is registered with it; listening is not. The wait ends soon,
-    /// within some tens of milliseconds, after it is raised.
+    /// The accepted connection is registered with `stop`; the listening socket is not. The wait ends within some tens
+    /// of milliseconds after `stop` is raised.
     ///
     /// An attempt that fails in its handshake is [`Accepted::Failed`], after which the caller may wait again.
     ///
     /// Several tasks may wait at once; each connection goes to one of them.
     ///
     /// # Errors
-    /// The error that makes listening impossible; [`TransportError::TimedOut`] at `until`.
+    /// Errors after which this end cannot listen any more; [`TransportError::TimedOut`] at `until`.
     fn accept(
         &self,
         until: MonotonicTime,

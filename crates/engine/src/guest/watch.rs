@@ -196,7 +196,7 @@ impl Watch {
         Problem::new(kind, self.explain(what, causes), "")
     }
 
-    /// Returns what happened, its causes, and the last lines of the output.
+    /// Returns the reasons of a failure: `what`, its causes, and the tail of the guest's output.
     pub(super) fn explain(&self, what: Phrase, causes: Vec<Text>) -> Vec<Text> {
         let first = [what.into()].into_iter().chain(causes);
         first.chain(self.last_lines.description()).collect()

@@ -720,15 +720,14 @@ impl TrialRunner<'_> {
         }
     }
 
-    /// Removes agents that have ended, or sent something other than an answer, since the last
-    /// trial, in which they had no part.
+    /// Removes agents that have ended, or sent a malformed message, since the last trial in which they took part.
     fn reap_ended_agents(&mut self) {
         while let Ok(signal) = self.signals.try_recv() {
             self.reap_ended(&signal);
         }
     }
 
-    /// Removes the agent of a signal if it has ended or sent something other than an answer.
+    /// Removes the agent of a signal if that agent has ended or sent a malformed message.
     fn reap_ended(&mut self, signal: &Signal) {
         // A request to stop has raised the flag, too, which is looked at before anything is done.
         if let Signal::Agent {

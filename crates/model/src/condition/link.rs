@@ -161,7 +161,7 @@ impl QueueDiscipline {
         matches!(self, Self::FqPie { .. } | Self::Cake { .. })
     }
 
-    /// Whether it marks packets in any case, whatever [`Link::ecn`] says.
+    /// Whether the discipline marks packets in any case, whatever [`Link::ecn`] says.
     #[must_use]
     pub const fn always_marks(self) -> bool {
         matches!(self, Self::DualPi2 { .. } | Self::Cake { .. })

@@ -49,13 +49,13 @@ macro_rules! packet_counters {
                 match self { $(Self::$counter => Fate::$fate,)* }
             }
 
-            /// Returns what is said of packets after the number of them.
+            /// Returns the words that follow a number of packets in a sentence: `lost at random`.
             #[must_use]
             pub const fn said(self) -> &'static str {
                 match self { $(Self::$counter => $said,)* }
             }
 
-            /// Returns what a capture says of a packet.
+            /// Returns the comment on a packet in a capture file.
             #[must_use]
             pub const fn captured(self) -> &'static str {
                 match self { $(Self::$counter => $captured,)* }

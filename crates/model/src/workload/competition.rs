@@ -81,7 +81,7 @@ impl Workload {
         }
     }
 
-    /// Whether it is done under a condition.
+    /// Whether the workload is run under a condition.
     #[must_use]
     pub fn is_under(&self, condition: &str) -> bool {
         self.conditions.is_empty() || self.conditions.iter().any(|name| name == condition)

@@ -66,7 +66,8 @@ impl NetemPath {
     /// condition may ask for; `run` is a number of the run. The calling thread changes its namespace.
     ///
     /// # Errors
-    /// [`DaemonError::NoNetem`] where the kernel lacks something of it.
+    /// [`DaemonError::NoNetem`] if the kernel lacks a discipline or interface type; [`DaemonError::OneEnd`] if `end` names
+    /// nothing to shape; errors of the interfaces.
     pub(super) fn up(setup: PathSetup, end: Option<&End>, run: u64) -> Result<Self, DaemonError> {
         let chain = match end {
             Some(end) => match &end.shaping {

@@ -244,7 +244,8 @@ fn figure(group: &RankedGroup<'_>, transport: &str, value: f64) -> String {
     format!("`{transport}`: {title} {}", unit.quantity(value))
 }
 
-/// Returns what is known of a group in which nothing is ranked.
+/// Returns the sentence about a group without a ranking: each transport with its value, if there is one, and the
+/// reasons.
 fn unranked(group: &RankedGroup<'_>) -> String {
     let reasons = group.not_ranked.iter();
     let reasons = reasons.map(|it| match it.value {

@@ -39,7 +39,7 @@ fn value(trials: &[&TrialRecord], fact: &str) -> Option<String> {
     (!values.is_empty()).then(|| values.iter().join("; "))
 }
 
-/// Returns those of some transports, in backticks, that state a fact of their stack as not known in any trial.
+/// Returns the `transports`, in backticks, of which at least one trial states `fact` as not known.
 pub fn not_known(rows: &[&StackRow], transports: &[&str], fact: &str) -> Vec<String> {
     let is_not_known = |transport: &&str| {
         let mut values = rows

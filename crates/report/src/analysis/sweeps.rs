@@ -216,7 +216,7 @@ impl Standing {
         standing
     }
 
-    /// Returns how all cells were decided, if neither line is ahead in any and all were decided alike.
+    /// Returns the conclusion of all cells, if it is *same* in all or *undecided* in all.
     fn alike(&self) -> Option<Conclusion> {
         let is_ahead = self.ahead.iter().any(|cells| !cells.is_empty());
         match (is_ahead, self.same.is_empty(), self.undecided.is_empty()) {
@@ -226,7 +226,7 @@ impl Standing {
         }
     }
 
-    /// Returns what the rounds of the undecided cells would have found.
+    /// Returns the clause about the difference that the rounds of the undecided cells would have detected.
     fn would_find(&self) -> String {
         match self.detectable_ratio < TOO_FEW {
             true => tr!(

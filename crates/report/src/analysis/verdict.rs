@@ -182,8 +182,8 @@ fn named(names: &[String]) -> String {
     first_of(names, MAX_NAMED)
 }
 
-/// Returns those of some transports that sent in plain text, and those that encrypted, in backticks; `None` if all did
-/// the same.
+/// Divides transports, in backticks, into those that sent in plain text and those that encrypted; `None` if either list
+/// is empty.
 fn by_encryption(stacks: &[&StackRow], transports: &[&str]) -> Option<[Vec<String>; 2]> {
     let rows = || stacks.iter().filter(|row| row.fact == CIPHER);
     let with = |is_plain: bool| -> Vec<String> {

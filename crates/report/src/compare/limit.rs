@@ -56,8 +56,8 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Returns what may stand before the colon: the names by the metric of the ranking, and each short name with both
-    /// directions.
+    /// Returns the names that a limit can begin with, before its colon: those for the metric of the ranking, and
+    /// `NAME-worse` and `NAME-better` for each metric with a short name.
     #[must_use]
     pub fn names() -> Vec<String> {
         let of_ranking = OF_RANKING.iter().map(|(name, _)| (*name).to_owned());

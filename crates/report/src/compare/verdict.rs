@@ -132,8 +132,8 @@ fn by_metrics(pair: &PairOfRuns) -> Option<String> {
     (!text.is_empty()).then(|| format!("{} against {}: {text}", pair.to, pair.from))
 }
 
-/// Returns how the metric of a ranking changed in all its cells: the differences, then what is the same, then what is not
-/// decided.
+/// Returns clauses about the change of a ranking's metric: cells that differ, then those that are the same, then
+/// undecided ones.
 fn of_ranking(pair: &PairOfRuns, all: &[Compared<'_>]) -> Vec<String> {
     let mut parts = differing(pair, all, NAMED);
     let with = |conclusion| -> Vec<Compared<'_>> {
@@ -248,7 +248,7 @@ fn two_digits(value: f64) -> String {
     format!("{rounded:.decimals$}")
 }
 
-/// Returns how far an interval of a ratio reaches from no difference, as a share.
+/// Returns the largest difference that an interval of a ratio includes, in either direction: 0.05 for 1.02 to 1.05.
 fn furthest_from_none([low, high]: [f64; 2]) -> f64 {
     (high - 1.0).max(low.recip() - 1.0).max(0.0)
 }
@@ -266,7 +266,7 @@ fn within(share: f64) -> String {
     format!(" within {}", format::percent(rounded / 100.0))
 }
 
-/// Returns what the rounds of undecided cells would have found.
+/// Returns the clause about the smallest difference that the rounds of all undecided cells would have detected.
 fn would_find(cells: &[Compared<'_>]) -> String {
     let detectable = (cells.iter())
         .map(|(_, it)| it.detectable_ratio)

@@ -132,7 +132,7 @@ impl<'a> Shown<'a> {
         }
     }
 
-    /// Returns those of a report: transports and conditions that no sweep made, and the lines of sweeps.
+    /// Returns the switches of a report: for transports and conditions outside of sweeps, and for the lines of sweeps.
     fn of_report(data: &'a RunData, summary: &'a Summary) -> Self {
         let study = &data.header.study;
         let styles = Styles::of(data);
@@ -147,7 +147,7 @@ impl<'a> Shown<'a> {
     }
 }
 
-/// Returns what the templates of page and paper show.
+/// Returns the data of the templates, for page and paper.
 pub(crate) fn contents(data: &RunData, summary: &Summary, figures: &Figures) -> Value {
     let study = &data.header.study;
     let occurs = |metric: &&MetricDefinition| {

@@ -68,7 +68,7 @@ impl Refused {
         }
     }
 
-    /// Whether it is a copy of a file that is merged, so that none of its trials is missed.
+    /// Whether the refused file is a copy of one that is merged, so that none of its trials is missed.
     #[must_use]
     pub const fn is_copy(&self) -> bool {
         matches!(self.refusal, Refusal::Twice { .. })

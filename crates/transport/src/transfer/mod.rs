@@ -70,7 +70,7 @@ pub trait FileSender: TransferEndpoint<Flows: Client> {
     /// raised.
     ///
     /// # Errors
-    /// The error that kept something from being delivered.
+    /// Any error because of which part of the transfer was not delivered.
     fn send(
         &self,
         offer: &str,

@@ -52,7 +52,7 @@ pub(crate) trait ConnectingWork<'a, C: Carrier> {
 /// Runs the connecting end of a workload.
 ///
 /// # Errors
-/// The error that keeps this end from a measurement.
+/// Any error after which this end has no measurement.
 pub(crate) async fn run<'a, C: ClientCarrier, W: ConnectingWork<'a, C>>(
     trial: &'a Trial,
     carrier: &'a C,

@@ -50,7 +50,7 @@ pub(crate) trait ListeningWork<'a, C> {
 /// Runs the listening end of a workload.
 ///
 /// # Errors
-/// The error that keeps this end from a measurement.
+/// Any error after which this end has no measurement.
 pub(crate) async fn run<'a, C: ServerCarrier, W: ListeningWork<'a, C>>(
     trial: &'a Trial,
     carrier: &'a C,
@@ -90,7 +90,7 @@ pub(crate) struct Listening<'a, C> {
 pub(crate) struct Outcome {
     pub at: MonotonicTime,
     pub delivered: Delivered,
-    /// Whether it came to its end before its sender's deadline.
+    /// Whether the transfer was completed before its sender's deadline.
     pub is_complete: bool,
 }
 
@@ -159,7 +159,7 @@ impl<'a, C: ServerCarrier> Listening<'a, C> {
     /// answered. The work gets whether the probe's flow is still to come.
     ///
     /// # Errors
-    /// The error that kept the transfer's flow from coming.
+    /// Any error because of which the transfer's flow was not opened.
     pub(crate) async fn beside_echo<T: Send, F>(
         &self,
         work: impl FnOnce(Admitted<C::Flow>, bool) -> F + Send,

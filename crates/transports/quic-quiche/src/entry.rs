@@ -64,7 +64,7 @@ pub(crate) type Quiche = quiche::Connection<Pieces>;
 pub(crate) struct Kind {
     /// Whether this end opens the connection.
     pub client: bool,
-    /// Whether it carries datagrams, of which those that wait are sent when it is stopped, not streams.
+    /// Whether the connection carries datagrams instead of streams. Queued datagrams are still sent when it is stopped.
     pub carries_datagrams: bool,
     /// Whether packets wait for the time that the congestion control sets (pacing).
     pub paces: bool,

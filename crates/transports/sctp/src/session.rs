@@ -101,7 +101,7 @@ pub(crate) fn server<A: Association>(
     })
 }
 
-/// Returns what makes a flow of messages of an association.
+/// Returns the constructor of a message flow over an association.
 fn flow<A: Association>(
     connects: bool,
     side: &'static str,

@@ -145,7 +145,7 @@ pub trait Incoming: Server<Connection: Send + Sync + 'static> {
     /// left out.
     ///
     /// # Errors
-    /// The error that makes listening impossible.
+    /// Errors after which this end cannot listen any more.
     fn next(&self) -> impl Future<Output = Result<Self::Connection, TransportError>>;
 
     /// Waits for the next message of a connection that [`Incoming::next`] returned.

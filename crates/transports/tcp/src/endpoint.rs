@@ -106,7 +106,7 @@ impl<R> Endpoint<R> {
 }
 
 impl Endpoint<Listening> {
-    /// Makes the end that listens, which it does when this returns.
+    /// Creates the listening end. Its socket listens when this returns.
     pub(crate) fn server(order: &TrialOrder, sockets: Sockets, layer: Layer) -> Result<Self> {
         let (listener, address) = sockets.listen()?;
         let role = Listening {

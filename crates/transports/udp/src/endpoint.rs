@@ -30,14 +30,14 @@ pub(crate) struct Endpoint<R> {
 pub(crate) struct Connecting;
 
 impl Endpoint<Connecting> {
-    /// Makes the end that connects.
+    /// Creates the connecting end.
     pub(crate) fn client(order: &TrialOrder) -> Self {
         Self::new(order, Connecting)
     }
 }
 
 impl Endpoint<Listener> {
-    /// Makes the end that listens, which it does when this returns.
+    /// Creates the listening end. Its socket is bound when this returns.
     pub(crate) fn server(order: &TrialOrder) -> Result<Self> {
         Ok(Self::new(order, Listener::new(order)?))
     }

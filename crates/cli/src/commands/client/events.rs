@@ -326,13 +326,13 @@ impl Ended {
         ))
     }
 
-    /// Returns the goodput of each direction, of a transfer in both.
+    /// Returns the goodput of each direction; `None` for a transfer in one direction.
     fn directions(&self, unit: Option<RateUnit>) -> Option<String> {
         let names = [id::GOODPUT_FORWARD_BPS, id::GOODPUT_REVERSE_BPS];
         self.each_direction(names, |bps| rate(bps, unit))
     }
 
-    /// Returns a figure of each direction, of a transfer in both.
+    /// Returns a metric of each direction, formatted by `shown`; `None` for a transfer in one direction.
     fn each_direction(&self, names: [&str; 2], shown: impl Fn(f64) -> String) -> Option<String> {
         let [forward, reverse] = names.map(|name| self.metric(name).map(&shown));
         let (forward, reverse) = (forward?, reverse?);

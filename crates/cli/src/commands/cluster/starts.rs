@@ -19,15 +19,15 @@ const SILENT_S: u64 = 900;
 /// Start of a shard.
 #[derive(Debug, Clone)]
 pub struct Start {
-    /// Its directory.
+    /// Directory of the start.
     pub dir: PathBuf,
     /// Progress, if it has begun.
     pub progress: Option<ShardProgress>,
     /// Exit status, if it has ended and could write it.
     pub exit_status: Option<i32>,
-    /// Whether it ended on a full disk, on which it could not write its exit status.
+    /// Whether the disk was full at the end of the start: its exit status is an empty file.
     pub disk_was_full: bool,
-    /// Whether it has left a results file.
+    /// Whether the start has left a results file.
     pub has_results: bool,
 }
 
@@ -44,7 +44,7 @@ impl Start {
         }
     }
 
-    /// Whether it has run all trials of its shard that were left.
+    /// Whether the start has run all remaining trials of its shard.
     pub fn is_complete(&self) -> bool {
         let complete = |it: &ShardProgress| it.state == "complete" && it.done >= it.trials;
         self.progress.as_ref().is_some_and(complete)
@@ -52,7 +52,7 @@ impl Start {
             || (self.exit_status == Some(0) && !self.has_results)
     }
 
-    /// Whether it seems to run, by its files alone.
+    /// Whether the start seems to be running, judged by its files alone.
     pub fn seems_to_run(&self) -> bool {
         let Some(progress) = &self.progress else {
             return false;
@@ -79,12 +79,13 @@ impl Start {
         }
     }
 
-    /// Whether it ran on this machine, by its name.
+    /// Whether the start ran on this machine, by the name of the node.
     pub fn is_of_this_machine(&self) -> bool {
         (self.progress.as_ref()).is_some_and(|it| !it.node.is_empty() && it.node == node())
     }
 
-    /// Returns the number of its shard, and its place among the starts of it.
+    /// Returns the number of the shard, and a number by which the starts of a shard are ordered. `None` if neither the
+    /// name of the directory nor a progress file tells.
     fn numbers(&self) -> Option<(u32, u64)> {
         let name = self.dir.file_name()?.to_str()?;
         let numbers = name.split_once('.').and_then(|(shard, start)| {

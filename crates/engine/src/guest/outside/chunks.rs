@@ -31,7 +31,7 @@ struct Queue {
 /// Chunk that a guest runs.
 struct Chunk {
     blocks: Range<u32>,
-    /// Whether it is the first one with its conditions. Its path checks, which others repeat, count.
+    /// Whether the chunk is the first with its conditions. Its path checks count; other chunks only repeat them.
     is_first: bool,
 }
 

@@ -116,7 +116,7 @@ impl GuestRun {
         self.plan.study()
     }
 
-    /// Returns the request to stop, for what is waited for before the run.
+    /// Returns the run's stop request, so that waits before the run end with it, too.
     #[must_use]
     pub const fn stop(&self) -> &StopRequest {
         &self.stop

@@ -127,11 +127,12 @@ pub(super) struct SavedQdisc {
 }
 
 impl SavedQdisc {
-    /// Reads the discipline of an interface. `earlier` is the record of a run that could not restore it: then it is
-    /// restored first.
+    /// Reads the discipline of an interface. If the interface is still shaped by an earlier run, it is first restored
+    /// from `earlier`, that run's record.
     ///
     /// # Errors
-    /// [`InterfaceError::NotExact`] for one that could not be restored exactly.
+    /// [`InterfaceError::StaleShaping`] if it is still shaped and there is no record of that; [`InterfaceError::Down`];
+    /// [`InterfaceError::NotExact`] for a discipline that could not be restored exactly; [`InterfaceError::System`].
     pub(super) fn read(
         netlink: &Netlink,
         name: &str,

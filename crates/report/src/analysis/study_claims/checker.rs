@@ -237,7 +237,8 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Returns what the names of some cells have in common, for the beginning of a text, and their own parts.
+    /// Divides the names of cells into the part that all have in common, for the beginning of a text, and the rest of
+    /// each.
     fn names(&self, cells: &[&ClaimedCell]) -> (String, Vec<String>) {
         let is_common = |part: usize| cells.iter().map(|cell| &cell[part]).all_equal();
         let quoted = |cell: &ClaimedCell, parts: &mut dyn Iterator<Item = usize>| {

@@ -64,7 +64,7 @@ pub fn answer(data: &RunData, summary: &Summary) -> Vec<Table> {
     data.plain_groups().filter_map(of_group).collect()
 }
 
-/// Returns how far the first is ahead, with the interval below it.
+/// Returns the entry of a lead, `RATIO [INTERVAL]`, with the interval below the ratio.
 fn lead(text: String) -> Entry {
     match text.split_once(" [") {
         Some((ratio, interval)) => figure_over(ratio, format!("[{interval}")),

@@ -164,7 +164,7 @@ fn interval(ends: Option<[String; 2]>) -> String {
 struct Columns(Vec<(&'static MetricDefinition, Scale)>);
 
 impl Columns {
-    /// Returns those of `metrics` that a cell has of which `of` is true.
+    /// Returns the columns of those `metrics` that occur in at least one cell for which `of` is true.
     fn present(
         summary: &Summary,
         metrics: &[&'static MetricDefinition],

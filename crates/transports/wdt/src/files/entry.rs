@@ -31,13 +31,13 @@ pub(super) struct Entry {
     pub(super) uncounted: Blocks,
     /// Bytes held from an earlier transfer.
     pub(super) held: u64,
-    /// Whether an earlier transfer left the file, and nothing of it has come in this one.
+    /// Whether an earlier transfer left the file, and no block of it has arrived in this one.
     pub(super) is_untouched: bool,
     /// Whether the file lies under its own name, complete; else in the staging directory.
     pub(super) is_named: bool,
-    /// Whether it may replace a file of its name, as an earlier transfer brought that.
+    /// Whether the file may replace one of its name: an earlier transfer wrote that one.
     pub(super) replaces: bool,
-    /// Whether the next transfer is not to hold it, as the sender no longer has it.
+    /// Whether the sender no longer has the file, so that the next transfer must not hold it.
     pub(super) is_gone: bool,
     /// The open file, as long as a part of it is missing.
     pub(super) file: Option<Arc<File>>,
