@@ -6,7 +6,8 @@ use regatta_control::{Problem, ProblemKind};
 use regatta_model::{Text, reason};
 use regatta_transport::TransportError;
 
-/// Returns the problem of a driver that panicked.
+/// Returns the problem of a driver that panicked, or the [`TransportError`] that it has thrown as the panic's payload:
+/// executors have no other way to report that no thread can be started.
 pub(crate) fn of_panic(panic: Box<dyn Any + Send>, driver: &str) -> Problem {
     // An error that a session could return only by unwinding.
     let panic = match panic.downcast::<TransportError>() {

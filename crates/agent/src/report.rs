@@ -14,8 +14,9 @@ use regatta_telemetry::{
 
 use crate::observer::Observed;
 
-/// Adds metrics, series, facts and warnings. Values that the session itself has reported stay.
-/// Those of the interface are left out if the end is `beside_others` that use it, too.
+/// Adds what the agent has observed to a session's report: metrics, series, facts and warnings. A metric that the
+/// session has reported itself stays. `has_levels` says whether metrics are made of the sender's series. Metrics of the
+/// interface are left out if the end is `beside_others`, which use the same interface.
 pub(crate) fn merge(
     report: &mut SideReport,
     (role, has_levels, beside_others): (Role, bool, bool),

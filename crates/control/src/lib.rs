@@ -101,7 +101,8 @@ impl Role {
 /// waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PathHints {
-    /// Round-trip propagation delay.
+    /// Longest round-trip propagation delay that the path has during the trial, without jitter and queues; of a real
+    /// network the one that the last path check measured.
     #[serde(rename = "round_trip_delay_ns", with = "nanos")]
     pub round_trip_delay: Duration,
     /// Longest time that a packet can be under way in one direction: queue, propagation and jitter, at the worst moment of
@@ -117,9 +118,9 @@ pub struct PathHints {
     /// (`regatta_model::Condition::flow_control_window`); absent where the path has no rate.
     #[serde(default)]
     pub window_bytes: Option<u64>,
-    /// Largest IP packet.
+    /// Largest IP packet, in bytes.
     pub mtu_bytes: u32,
-    /// Whether the path is a real network, not an emulated one: the kernel's routes have its largest packet.
+    /// Whether the path is a real network and not an emulated one: its MTU is then that of the kernel's routes.
     #[serde(rename = "is_as_it_is", default)]
     pub is_real_network: bool,
     /// Offset of this end's monotonic clock against the other's, in nanoseconds, which one-way delays are reduced by. 0

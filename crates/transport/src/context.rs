@@ -159,7 +159,8 @@ impl LiveCounters {
 /// absent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ProtocolSample {
-    /// Smoothed round-trip time (RFC 9002; TCP: `tcpi_rtt`).
+    /// Smoothed round-trip time (RFC 9002; TCP: `tcpi_rtt`); of several connections the smallest, see
+    /// [`Self::combined`].
     pub smoothed_rtt: Option<Duration>,
     /// Minimum round-trip time that the stack has seen.
     pub min_rtt: Option<Duration>,
@@ -167,20 +168,20 @@ pub struct ProtocolSample {
     pub congestion_window_bytes: Option<u64>,
     /// Bytes sent, not acknowledged and not declared lost.
     pub bytes_in_flight: Option<u64>,
-    /// Packets (TCP: segments) sent since the connection began, retransmissions included.
+    /// Number of packets (TCP: segments) sent since the connection began, retransmissions included.
     pub packets_sent: Option<u64>,
-    /// Retransmitted segments (TCP), or packets declared lost (QUIC), since it began.
+    /// Number of retransmitted segments (TCP), or of packets declared lost (QUIC), since the connection began.
     pub retransmitted_packets: Option<u64>,
     /// Number of congestion events that the congestion control has handled since the connection
     /// began.
     pub congestion_events: Option<u64>,
-    /// Time during which the peer's receive window limited the sender, since it began.
+    /// Time during which the peer's receive window limited the sender, since the connection began.
     pub window_limited: Option<WindowLimited>,
 }
 
 impl ProtocolSample {
-    /// Combines two connections, or subflows, into one: windows and counts are sums, round-trip
-    /// times the lesser.
+    /// Combines two connections, or subflows, into one sample: windows and counts are summed, round-trip times are the
+    /// smaller ones, and `window_limited` is the longer one.
     #[must_use]
     pub fn combined(a: Self, b: Self) -> Self {
         let both = [a, b];

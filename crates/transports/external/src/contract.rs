@@ -139,7 +139,8 @@ pub(crate) struct Tls {
 /// Properties of the path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Path {
-    /// Round-trip propagation delay, in nanoseconds.
+    /// Longest round-trip propagation delay that the path has during the trial, without jitter and queues, in
+    /// nanoseconds.
     pub round_trip_delay_ns: u64,
     /// Rate of the bottleneck towards the receiver, in bits per second; unlimited if absent.
     pub link_rate_bps: Option<u64>,
