@@ -29,7 +29,7 @@ const DELAY_CHANGE: f64 = 0.5;
 /// Change of the median round-trip delay that is accepted in any case, in nanoseconds.
 const MIN_DELAY_CHANGE_NS: f64 = 10e6;
 
-/// This machine and a server, of which only agents can be had. There are no path daemons: nothing counts the packets of
+/// This machine and a server, which provides agents only. There are no path daemons: nothing counts the packets of
 /// the network, and its check measures the round-trip delay over the session alone.
 #[derive(Debug)]
 pub struct ServerBed {

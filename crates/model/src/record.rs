@@ -28,8 +28,8 @@ pub struct RunHeader {
     pub started_unix_ns: i64,
     /// The whole study, with every default filled in.
     pub study: Study,
-    /// Text of the study as the user wrote it, or the options of the command line in the form of a
-    /// study.
+    /// Text of the study file, or options of the command line in the form of a study. Options that changed a study are
+    /// comments at its end.
     pub study_text: String,
     /// Description of the bed and the path: `netns, user-space emulator`.
     pub bed: Text,

@@ -182,7 +182,7 @@ pub struct TrainResult {
     pub arrivals: Vec<(u64, u64)>,
 }
 
-/// Answer of the daemon: the result of the request, of which each has its own type, or the reason why there is none.
+/// Answer of the daemon: the result of the request, whose type depends on the request, or a failure.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Answer<T> {

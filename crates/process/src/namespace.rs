@@ -68,7 +68,7 @@ impl Drop for NamespaceInit {
     }
 }
 
-/// Waits for the end of the process that holds the other end of the pipe `alive`.
+/// Runs the first process of a namespace: reaps children until the other end of the pipe `alive` is closed, then exits.
 fn be_first(alive: RawFd) -> ! {
     // No error of these changes what there is to do.
     let _ = die_with_parent();

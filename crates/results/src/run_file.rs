@@ -14,7 +14,7 @@ use crate::{
     stored::{Stored, names},
 };
 
-/// Open results file, of which a run is read.
+/// Open results file of a run that is read.
 #[derive(Debug)]
 pub struct RunFile {
     pub(crate) connection: Connection,

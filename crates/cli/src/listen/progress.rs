@@ -23,7 +23,7 @@ pub struct Progress {
     run_estimate: RunEstimate,
     /// Estimate of the whole run.
     estimate: String,
-    /// Whether a trial is named with its workload, of which the study has several.
+    /// Whether lines name the workload of a trial: the study has several workloads.
     names_workloads: bool,
 }
 

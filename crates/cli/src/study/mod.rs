@@ -30,7 +30,8 @@ use crate::{
 pub struct Chosen {
     /// Study with every default filled in and the options of the command line applied.
     pub study: Study,
-    /// Text as the user wrote it.
+    /// Text of the study file, or the file that options of the command line were written as. Options that changed a
+    /// study are comments at its end.
     pub text: String,
     /// The study that was read and changed; `None` where the command line describes all of it.
     pub read: Option<ReadStudy>,
@@ -250,7 +251,7 @@ fn selected(
 pub struct StoredStudy {
     /// The study.
     pub study: Study,
-    /// Text as the user wrote it.
+    /// Text of the study, see [`Chosen::text`].
     pub study_text: String,
 }
 

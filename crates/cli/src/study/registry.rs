@@ -24,7 +24,7 @@ pub struct RegistryError {
 enum Hint {
     /// Text that is the same in a study and on the command line.
     Text(String),
-    /// Driver with a congestion control, of which the transport's name was made.
+    /// Driver and congestion control that the unknown name was composed of.
     CongestionControl { driver: &'static str, name: String },
 }
 

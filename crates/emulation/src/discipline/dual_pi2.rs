@@ -147,7 +147,8 @@ impl<P: Packet> DualPi2<P> {
         false
     }
 
-    /// Whether marks of every packet of the L4S queue do not slow its senders enough.
+    /// Whether the L4S queue is saturated: the coupled probability `k·p'` has reached 1, so that every packet is marked
+    /// and packets have to be dropped in addition.
     fn is_overloaded(&self) -> bool {
         COUPLING * self.p >= 1.0
     }

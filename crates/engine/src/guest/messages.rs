@@ -12,7 +12,7 @@ use crate::{TrialProgress, event::Event, plan::Done};
 pub(super) struct RunOrder {
     /// The whole study.
     pub study: Study,
-    /// Text of the study as the user wrote it.
+    /// Text of the study for the header of the results.
     pub study_text: String,
     /// Identifier of the run for agents and path daemon.
     pub run_id: String,

@@ -54,7 +54,8 @@ const STATE: &str = "guest.state";
 pub struct RunOptions {
     /// Identifier of the run, unique; a resumed run keeps its own.
     pub run_id: String,
-    /// The study as the user wrote it, for the header.
+    /// Text of the study for the header of the results, see
+    /// [`RunHeader::study_text`](regatta_model::RunHeader::study_text).
     pub study_text: String,
     /// Trials that an earlier part of this run has done.
     pub done: Done,

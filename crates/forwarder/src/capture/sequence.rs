@@ -38,7 +38,8 @@ pub(crate) const COPY: u16 = 4;
 /// Mark of a packet that is captured.
 pub(crate) const CAPTURED: u16 = 8;
 
-/// Packet at `at`, in nanoseconds of the monotonic clock, of which `captured_bytes` of its `size` bytes were captured.
+/// Captured packet: its time, in nanoseconds of the monotonic clock, its size, and the number of bytes that were
+/// captured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct CapturedPacket {
     pub direction: u8,

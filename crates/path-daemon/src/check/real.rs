@@ -80,7 +80,7 @@ pub fn describe(packets: &Condition, first: Option<&PathCheck>, measured: &Measu
     path_check(packets, measured.checked_unix_ns, quantities)
 }
 
-/// Returns the median of round trips, of which there is at least one.
+/// Returns the median of at least one round trip.
 pub fn median(round_trips: &[f64]) -> f64 {
     let mut sorted = round_trips.to_vec();
     sorted.sort_by(f64::total_cmp);

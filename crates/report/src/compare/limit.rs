@@ -46,7 +46,7 @@ regatta_model::named!(Direction:
 pub struct Limit {
     /// The limit as it was written.
     pub name: String,
-    /// Metrics, of which each cell has any; empty for that of the workload's ranking.
+    /// Metrics to compare, as far as a cell has them; empty for the metric of the workload's ranking.
     pub metrics: Vec<&'static str>,
     /// Direction of the change.
     pub direction: Direction,

@@ -67,7 +67,7 @@ pub struct PairOfRuns {
     pub only_from: Vec<CellName>,
     /// Cells of `to` alone.
     pub only_to: Vec<CellName>,
-    /// Cells, and transports over all their cells, of which more trials failed in `to`.
+    /// Cells, and transports over all their cells, that have more failed trials in `to`.
     pub more_failures: Vec<MoreFailures>,
     /// Verdict in sentences.
     pub verdict: String,

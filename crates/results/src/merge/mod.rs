@@ -155,7 +155,7 @@ impl Merge {
         &self.plan_sha256
     }
 
-    /// Returns the study, and its text as the user wrote it.
+    /// Returns the study, and its text in the header of the results.
     ///
     /// # Errors
     /// The first file can no longer be read.

@@ -67,7 +67,7 @@ impl Acknowledgement {
         })
     }
 
-    /// Waits for an acknowledgement, of which the first bytes may be in `rest` already.
+    /// Waits for an acknowledgement. `rest` may already have its first bytes.
     pub(crate) async fn of<S: ByteStream>(stream: &mut S, mut rest: Vec<u8>) -> Result<Self> {
         let bytes = read_exact(stream, &mut rest, MonotonicTime::NEVER).await?;
         Self::decode(&bytes)

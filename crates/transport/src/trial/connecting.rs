@@ -322,7 +322,7 @@ impl<C: Carrier> Ended<'_, C> {
         }
     }
 
-    /// Adds the time of the work, of which `delivered` was done by its end.
+    /// Adds the duration of the work; `delivered` names what was delivered by its end, for messages.
     pub(crate) fn report_times(&self, findings: &mut Findings, delivered: Phrase) {
         findings.times(self.trial, self.started, &self.end, delivered);
     }

@@ -1,4 +1,4 @@
-//! Standard error of a program: its end in memory, and all of it in the trial's files.
+//! Standard error of a program: its tail in memory, and all of it in the trial's files.
 
 use std::{
     collections::VecDeque,
@@ -9,7 +9,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-/// Longest end that is kept in memory, in bytes: the stacks of many threads.
+/// Maximum length of the tail in memory, in bytes: enough for the stack traces of many threads.
 const TAIL_BYTES: usize = 1 << 20;
 
 /// Largest file, in bytes.

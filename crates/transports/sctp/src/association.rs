@@ -55,7 +55,7 @@ pub(crate) trait Association: Abort + Send + Sync + 'static {
     /// Waits for the next stream that the other end opens, in the order of opening.
     fn accept_stream(&self) -> impl Future<Output = Result<u16>>;
 
-    /// Hands a user message, of which `head` comes first, to the stack when it is the stream's turn.
+    /// Hands a user message, `head` first, to the stack when it is the stream's turn.
     fn write(
         &self,
         id: u16,

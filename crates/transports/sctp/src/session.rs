@@ -39,7 +39,7 @@ pub(crate) const RTO_MAX: TypedOption<Option<Duration>> = TypedOption::new(
     "largest retransmission time-out (RFC 9260, RTO.Max), in whole milliseconds",
 );
 
-/// Returns the definition of the option for the number of streams each way, of which the stack has at most `most`.
+/// Returns the definition of the option for the number of streams each way, at most `most`.
 pub(crate) const fn streams_option(most: u16) -> TypedOption<u16> {
     let help = "streams that each end of an association may open";
     TypedOption::new("streams", "1024", help).within(1..=most as i64)

@@ -73,7 +73,7 @@ impl Waker {
         PollFd::new(self.0.as_fd(), PollFlags::POLLIN)
     }
 
-    /// Waits for one of the descriptors, of which the first is the waker's own. May return earlier.
+    /// Waits for one of the descriptors; the first is the waker's own. May return spuriously.
     fn poll(&self, polled: &mut [PollFd<'_>], longest: Duration) {
         match ppoll(polled, Some(longest.min(LONGEST).into()), None) {
             Ok(0) | Err(Errno::EINTR) => {}

@@ -139,7 +139,7 @@ pub fn name_of(server: &str) -> &str {
     }
 }
 
-/// Whether a message is one datagram, or one packet, of which there is a longest.
+/// Whether messages of a driver are single datagrams or packets, whose length is limited.
 fn is_of_messages(driver: &str) -> bool {
     driver == "udp-reliable"
         || find_driver(driver).is_some_and(|it| it.descriptor().carries == Carries::Messages)

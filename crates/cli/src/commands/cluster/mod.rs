@@ -81,14 +81,14 @@ struct Submission {
     jobs: Option<Jobs>,
 }
 
-/// Numbers of Slurm's jobs.
+/// Job IDs of Slurm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Jobs {
-    /// Check of a node.
+    /// Job that checks a node.
     preflight: String,
-    /// Array of the shards.
+    /// Job array of the shards.
     shards: String,
-    /// Merge.
+    /// Job that merges the shards.
     merge: String,
 }
 

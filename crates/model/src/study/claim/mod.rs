@@ -106,7 +106,7 @@ pub enum Relation {
     },
 }
 
-/// Bounds of a value, of which one may be absent; both are within.
+/// Inclusive bounds of a value; one of them may be absent.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bounds {
     /// Smallest value.

@@ -50,7 +50,7 @@ pub fn measure(text: &str) -> Option<(Written, f64)> {
     )
 }
 
-/// Reads a value as a number of the unit of a sweep, of which a bare zero is one; `None` if it is none.
+/// Reads a value as a number in the unit of a sweep; a bare zero needs no unit. `None` if the value is no such number.
 pub fn number_in(unit: Option<Unit>, text: &str) -> Option<f64> {
     let (written, number) = measure(text)?;
     let fits = match written {

@@ -149,7 +149,7 @@ impl<'a> Checker<'a> {
         better(&self.claim.metric)
     }
 
-    /// Returns the ratio of two cells, of which both have been measured.
+    /// Returns the ratio of two cells, both of which have been measured.
     fn ratio_of(&self, [a, b]: [&ClaimedCell; 2]) -> Ratio {
         let pair = CellPair {
             a: key(a),

@@ -71,8 +71,9 @@ impl Ratio {
         }
     }
 
-    /// Returns the end that is nearer to no difference of an interval that is too wide to be shown, and on which side of it
-    /// the ratio is; `None` of one that is narrow or has no difference in it.
+    /// Returns the bound to show instead of an interval that is too wide: `('>', low)` for an interval above 1, `('<',
+    /// high)` for one below 1, rounded to two digits away from the ratio. `None` for a narrow interval, and for one
+    /// that includes 1.
     fn bound(self) -> Option<(char, f64)> {
         let (sign, end) = match self.interval? {
             ends if is_narrow(ends) => return None,

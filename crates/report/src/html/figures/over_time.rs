@@ -427,7 +427,7 @@ fn panels_of<'a>(
     }
 }
 
-/// Returns the ends over which a quantity of a workload is added up, of which `ends` are those of one direction.
+/// Returns the ends whose values of a quantity are summed for a workload; `ends` are those of one direction.
 fn ends_of<'e>(kind: &WorkloadKind, series: &str, ends: &'e [&'e str]) -> &'e [&'e str] {
     match series {
         _ if kind.direction() != Direction::Both => ends,

@@ -98,7 +98,7 @@ impl Styles {
         Self::of_study(&data.header.study)
     }
 
-    /// Returns the styles of a study's transports. Those of one line of a sweep have that of the line.
+    /// Returns the styles of a study's transports. All transports of one line of a sweep have the style of that line.
     pub fn of_study(study: &Study) -> Self {
         let labels = study.transports.iter().map(|it| it.label.as_str());
         let lines: Vec<(&str, String)> = labels

@@ -296,7 +296,7 @@ fn finish<E: StreamServer>(serving: &Serving<'_, E>) {
     serving.accepting.stop();
 }
 
-/// Reads the index of the flow that a stream carries, of which the first bytes are in `rest`.
+/// Reads the index of the flow that a stream carries. `rest` may already have the stream's first bytes.
 async fn flow_of<'a, S: ByteStream>(
     shared: &Shared<'a>,
     stream: &mut S,
