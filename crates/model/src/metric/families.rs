@@ -1,7 +1,7 @@
 //! Names of metrics that belong together: of one end, of one distribution of delays.
 
-/// Defines a family of metrics and its two instances, such as the two ends: a name is the first part of the
-/// field's, that of the instance, and the rest.
+/// Defines a struct of metric names and two constants of it, such as one for each end. The name in a field is composed
+/// of the field's first part, the instance's part and the field's rest: `cpu_` + `sender` + `_ratio`.
 macro_rules! family {
     ($(#[$meaning:meta])* $type:ident {
         $(#[$of_one:meta])* $one:ident = $in_one:literal;

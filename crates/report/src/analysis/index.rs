@@ -127,7 +127,8 @@ impl<'a> Index<'a> {
         values.map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the pairs of each condition by one metric.
+    /// Returns, for each condition, all pairs of transports that have values of `metric`, with the rounds that both
+    /// have.
     pub(super) fn pairs(&self, workload: &str, metric: &str) -> Vec<Vec<Pair<'a>>> {
         let study = &self.data.header.study;
         let of_condition = |condition: &Condition| {

@@ -367,7 +367,7 @@ impl Struct {
         self
     }
 
-    /// Returns the structure with its end.
+    /// Ends the structure with the stop field, and returns its bytes.
     fn bytes(mut self) -> Vec<u8> {
         self.bytes.push(0);
         self.bytes

@@ -91,7 +91,7 @@ impl StreamCheck {
         total - piece.len()
     }
 
-    /// Counts the next bytes of the transfer, at which nobody looks.
+    /// Counts the next bytes of the transfer without a check of their content.
     pub(crate) const fn skip(&mut self, bytes: u64) {
         let left = self.plan.size - self.delivered.bytes;
         self.delivered.bytes += if bytes < left { bytes } else { left };

@@ -157,13 +157,13 @@ struct Window {
     bytes: Vec<u8>,
     /// Number of messages in the window.
     messages: u64,
-    /// Number of the first message in the window now.
+    /// Number of the message that is first in the window; `None` before the window is filled.
     first: Option<u64>,
 }
 
 impl Window {
-    /// Makes a window; none for messages of a file, and for those that are too long to be held once
-    /// more.
+    /// Creates a window. `None` for messages of a file, for messages longer than [`WINDOW_BYTES`], and for a transfer
+    /// that is not longer than that.
     fn new(plan: &Plan, from_file: bool) -> Option<Self> {
         let fits = plan.message <= WINDOW_BYTES && !from_file && plan.size > WINDOW_BYTES as u64;
         fits.then(|| Self {

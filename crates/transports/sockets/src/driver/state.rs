@@ -22,8 +22,7 @@ use super::{
 };
 use crate::timer::Timer;
 
-/// Maximum number of calls that receive before something is sent, and of batches that are sent before
-/// something is received.
+/// Maximum number of receive calls before the next batch is sent, and of batches sent before the next receive call.
 const BATCHES: usize = 8;
 
 /// Maximum number of connections that wait to be accepted.
@@ -32,7 +31,7 @@ const MAX_WAITING: usize = 64;
 /// Event at a listening end.
 #[derive(Debug)]
 pub enum Incoming {
-    /// A connection that the other end opens.
+    /// The other end opens a connection, which has this number.
     Connection(Number),
     /// An attempt that was refused.
     Refused(TransportError),
