@@ -76,7 +76,7 @@ impl StudyFile {
         // The spans of the options begin where those of the file end.
         let both = format!("{text}\n{}", overlay.keys);
         let options = format!("{}{}", " ".repeat(text.len() + 1), overlay.keys);
-        let file = file.with_options(&both, overlay);
+        let file = file.with_options(&both, overlay.beside);
         let options = file.parse_text(&options, FORM)?;
         let laid = Laid::new(options, overlay.applies, &mut document);
         // Claims are of the study as it is: of the metric by which it ranks, for example.

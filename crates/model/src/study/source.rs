@@ -7,7 +7,6 @@ use toml::de::DeTable;
 use super::{
     error::{Place, Result, StudyError},
     message::Message,
-    overlay::Overlay,
 };
 use crate::units::UnitError;
 
@@ -30,7 +29,8 @@ pub(super) struct File<'a> {
     text: &'a str,
     end: usize,
     beside: ReadFile<'a>,
-    overlay: Option<Overlay<'a>>,
+    /// Reader of the files that the options name, where there are options.
+    beside_options: Option<ReadFile<'a>>,
 }
 
 impl<'a> File<'a> {
@@ -43,15 +43,15 @@ impl<'a> File<'a> {
             text,
             end: text.len(),
             beside,
-            overlay: None,
+            beside_options: None,
         }
     }
 
     /// Returns the file with options: `text` is its own, followed by that of the options.
-    pub fn with_options(self, text: &'a str, overlay: Overlay<'a>) -> Self {
+    pub fn with_options(self, text: &'a str, beside: ReadFile<'a>) -> Self {
         Self {
             text,
-            overlay: Some(overlay),
+            beside_options: Some(beside),
             ..self
         }
     }
@@ -93,8 +93,8 @@ impl<'a> File<'a> {
 
     /// Reads a file that is named at a span.
     pub fn read(&self, name: &str, span: &Range<usize>) -> Result<String, UnitError> {
-        match &self.overlay {
-            Some(overlay) if span.start >= self.end => (overlay.beside)(name),
+        match self.beside_options {
+            Some(beside) if span.start >= self.end => beside(name),
             _ => (self.beside)(name),
         }
     }
@@ -106,7 +106,7 @@ impl<'a> File<'a> {
         message: impl Into<Message>,
         hint: impl Into<Message>,
     ) -> StudyError {
-        let is_option = self.overlay.is_some() && span.start >= self.end;
+        let is_option = self.beside_options.is_some() && span.start >= self.end;
         let (name, text, from) = match is_option {
             true => (Self::OPTIONS, &self.text[self.end..], self.end),
             false => (self.name, self.text(), 0),

@@ -146,8 +146,7 @@ fn path_setup_is_read() {
             .path
     };
     assert_eq!(path(""), PathSetup::default());
-    // The form of the first studies.
-    assert_eq!(path("path = \"emulator\""), PathSetup::USERSPACE);
+    assert_eq!(path("emulator = \"userspace\""), PathSetup::USERSPACE);
     let ends = PathSetup {
         emulator: Emulator::Netem,
         placement: Placement::Ends,

@@ -76,7 +76,7 @@ fn study<'a>(
             // As fast as it can it would only fill the queue of the path.
             "udp" => text += "rate = \"16Mbit/s\"\n",
             // The published second for each loss would make minutes of this.
-            "udp-reliable" => text += "max_wait = \"100ms\"\n",
+            "udp-reliable" => text += "rto_max = \"100ms\"\n",
             _ => {}
         }
     }
