@@ -120,7 +120,7 @@ fn shell(bench: &Bench, line: &str) -> Done {
 fn shell_limits_are_reported_as_such() {
     let bench = Bench::new();
     // Wherever it strikes: in the program itself, in the process of the path, in an agent.
-    let files = ["-n 3", "-n 4", "-n 12", "-n 16", "-n 20", "-n 22"]
+    let files = ["-n 3", "-n 4", "-n 12", "-n 16", "-n 20", "-n 21"]
         .map(|limit| (limit, "`ulimit -n 1024`"));
     // So little that the stack of a thread has no room.
     let others = [

@@ -1,8 +1,9 @@
 use std::time::Duration;
 
 use regatta_model::{
-    Argument, BitRate, Bytes, METRICS, Outcome, Part, Ratio, STACK_FACTS, Spacing, Warning,
-    fact as facts, metric, phrase, reason, template::placeholders as names_in, warning as made,
+    Argument, BitRate, Bytes, Impairment, Link, METRICS, Outcome, Part, Ratio, STACK_FACTS,
+    Spacing, Warning, fact as facts, metric, phrase, reason, template::placeholders as names_in,
+    warning as made,
 };
 
 use super::*;
@@ -43,6 +44,22 @@ fn quantities_have_decimal_commas_and_russian_units() {
     let number = with(Language::Russian, || crate::format::number(4.9));
     assert_eq!(number, "4,90");
     assert_eq!(crate::format::number(4.9), "4.90");
+}
+
+#[test]
+fn every_impairment_is_described_in_russian() {
+    let mut link = Link::default();
+    for impairment in Impairment::ALL {
+        *impairment.of_mut(&mut link) = Ratio(0.5);
+    }
+    let particulars = link.particulars();
+    // The loss has a place of its own.
+    assert_eq!(particulars.len(), Impairment::ALL.len() - 1);
+    for it in particulars {
+        let shown = with(Language::Russian, || particular(&it));
+        let is_russian = shown.chars().any(|c| ('а'..='я').contains(&c));
+        assert!(is_russian, "{shown}");
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::help::{Bench, Watched, assert_ran, is, shared_trials, signal, trials}
 
 /// Returns a study of a run that takes some seconds, with random losses, in one chunk of several trials.
 fn study() -> String {
-    head("ended").replace("rounds = 1", "rounds = 3")
+    head("ended").replace("rounds = 1", "rounds = 12")
         + "[[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"quic-quinn\"\n\
         [[condition]]\nname = \"lossy\"\nrtt = \"20ms\"\nrate = \"50Mbit/s\"\nloss = \"1%\"\n\
         [[workload]]\nname = \"bulk\"\nkind = \"bulk\"\nsize = \"1MB\"\nmessage = \"10kB\"\n"
