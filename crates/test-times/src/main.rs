@@ -6,6 +6,7 @@
 
 mod cgroup;
 mod record;
+mod reference;
 mod run;
 mod table;
 

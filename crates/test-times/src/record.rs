@@ -24,6 +24,8 @@ pub struct Record {
     pub wall: Duration,
     /// User and system time of the test's process and all its descendants.
     pub cpu: Duration,
+    /// CPU time of the [calculation](crate::reference::calculation) before the test.
+    pub calculation: Duration,
     /// Exit code, or number of the signal that ended the test, negated.
     pub status: i32,
 }
@@ -37,12 +39,14 @@ impl Display for Record {
             test,
             wall,
             cpu,
+            calculation,
             status,
         } = self;
         let (wall_s, cpu_s) = (wall.as_secs_f64(), cpu.as_secs_f64());
+        let calculation_s = calculation.as_secs_f64();
         writeln!(
             f,
-            "{group}\t{budget_s}\t{binary}\t{test}\t{wall_s:.4}\t{cpu_s:.4}\t{status}"
+            "{group}\t{budget_s}\t{binary}\t{test}\t{wall_s:.4}\t{cpu_s:.4}\t{calculation_s:.6}\t{status}"
         )
     }
 }
@@ -60,6 +64,7 @@ impl FromStr for Record {
                 test: fields.next()?.to_owned(),
                 wall: seconds(fields.next()?)?,
                 cpu: seconds(fields.next()?)?,
+                calculation: seconds(fields.next()?)?,
                 status: fields.next()?.parse().ok()?,
             };
             fields.next().is_none().then_some(record)
@@ -85,19 +90,20 @@ mod tests {
             test: "guests::matrix::a".into(),
             wall: Duration::from_millis(1250),
             cpu: Duration::from_micros(1_300_100),
+            calculation: Duration::from_micros(1_234),
             status: -9,
         };
         let line = record.to_string();
         assert_eq!(
             line,
-            "guests\t1200\tregatta-cli::e2e\tguests::matrix::a\t1.2500\t1.3001\t-9\n"
+            "guests\t1200\tregatta-cli::e2e\tguests::matrix::a\t1.2500\t1.3001\t0.001234\t-9\n"
         );
         assert_eq!(line.trim_end().parse(), Ok(record));
         for wrong in [
             "",
             "guests\t1200",
-            "guests\t1200\ta\tb\t1\t-1\t0",
-            "guests\t1\ta\tb\t1\t1\t0\t0",
+            "guests\t1200\ta\tb\t1\t-1\t0\t0",
+            "guests\t1\ta\tb\t1\t1\t0\t0\t0",
         ] {
             wrong.parse::<Record>().expect_err(wrong);
         }

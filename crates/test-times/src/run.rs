@@ -27,6 +27,7 @@ use regatta_process::{become_subreaper, children, walk};
 use crate::{
     cgroup::ControlGroup,
     record::{FILE_NAME, Record},
+    reference::calculation,
 };
 
 /// Environment variable with the directory of the test run. Without it nothing is recorded.
@@ -96,6 +97,8 @@ pub fn run(wrapped: Wrapped) -> Result<ExitCode, String> {
     };
     // SAFETY: the function makes two system calls, which are async-signal-safe, and uses no memory but its own.
     unsafe { command.pre_exec(in_child) };
+    let calculation =
+        calculation().map_err(|error| format!("cannot read the CPU time: {error}"))?;
     let begun = Instant::now();
     let child = match command.spawn() {
         Ok(child) => Pid::from_raw(child.id().cast_signed()),
@@ -126,6 +129,7 @@ pub fn run(wrapped: Wrapped) -> Result<ExitCode, String> {
         test: variable("NEXTEST_TEST_NAME"),
         wall,
         cpu,
+        calculation,
         status: code,
     };
     let file = Path::new(&directory).join(FILE_NAME);

@@ -4,9 +4,10 @@ use std::{
     collections::BTreeMap, fmt::Write as _, fs, path::Path, process::ExitCode, time::Duration,
 };
 
-use crate::record::Record;
+use crate::{record::Record, reference::slowness};
 
-/// Ratio of a group's CPU time to its budget above which a check fails: processors differ, and so do runs.
+/// Ratio of a group's CPU time, divided by the slowness of the machine, to its budget above which a check fails:
+/// processors differ in more than one calculation shows, and so do runs.
 const TOLERANCE: f64 = 1.5;
 
 /// Number of tests in the table.
@@ -39,8 +40,8 @@ impl Sums {
         self.cpu += record.cpu;
     }
 
-    fn is_exceeded(&self) -> bool {
-        self.cpu.as_secs_f64() > TOLERANCE * f64::from(self.budget_s)
+    fn is_exceeded(&self, slowness: f64) -> bool {
+        self.cpu.as_secs_f64() > TOLERANCE * slowness * f64::from(self.budget_s)
     }
 }
 
@@ -54,18 +55,22 @@ pub fn print(form: Form, file: &Path) -> Result<ExitCode, String> {
     let records: Vec<Record> = text.lines().map(str::parse).collect::<Result<_, _>>()?;
     let groups = sums(&records)?;
     print!("{}{}", group_table(&groups, form), test_table(&records));
+    let slowness = slowness(records.iter().map(|record| record.calculation).collect());
+    if form != Form::Partial {
+        println!("A calculation before each test took {slowness:.2} times the CPU time of the machine of the budgets.");
+    }
     if form != Form::Checked {
         return Ok(ExitCode::SUCCESS);
     }
     let exceeded: Vec<_> = groups
         .iter()
-        .filter(|(_, sums)| sums.is_exceeded())
+        .filter(|(_, sums)| sums.is_exceeded(slowness))
         .collect();
     for (group, sums) in &exceeded {
         eprintln!(
-            "error: the tests of the group `{group}` took {:.0} s of CPU time, more than {TOLERANCE} times their budget of {} s",
+            "error: the tests of the group `{group}` took {:.0} s of CPU time, more than {TOLERANCE} times their budget of {:.0} s on this machine",
             sums.cpu.as_secs_f64(),
-            sums.budget_s
+            slowness * f64::from(sums.budget_s)
         );
     }
     if exceeded.is_empty() {
@@ -173,6 +178,7 @@ mod tests {
             test: test.into(),
             wall: Duration::from_millis(wall_ms),
             cpu: Duration::from_millis(cpu_ms),
+            calculation: Duration::from_millis(1),
             status: 0,
         }
     }
@@ -207,12 +213,14 @@ all               3       20.5      12.7         210
 
     #[test]
     fn a_budget_is_exceeded_beyond_one_and_a_half_times_it() {
-        let of = |cpu_ms| {
+        let of = |cpu_ms, slowness| {
             let records = [record("unit", "a", 1, cpu_ms)];
-            sums(&records).expect("one budget")["unit"].is_exceeded()
+            sums(&records).expect("one budget")["unit"].is_exceeded(slowness)
         };
-        assert!(!of(15_000));
-        assert!(of(15_001));
+        assert!(!of(15_000, 1.0));
+        assert!(of(15_001, 1.0));
+        assert!(!of(15_001, 1.1));
+        assert!(of(15_000, 0.9));
     }
 
     #[test]

@@ -84,7 +84,7 @@ fn exit_codes_pass_through() {
         assert_eq!(run.status().code(), Some(code));
         let fields = run.fields();
         assert_eq!(&fields[..4], ["unit", "70", "a-crate::a-binary", "a::test"]);
-        assert_eq!(fields[6], code.to_string());
+        assert_eq!(fields[7], code.to_string());
     }
 }
 
@@ -98,7 +98,7 @@ fn signals_that_end_a_test_pass_through() {
     ] {
         let mut run = Run::new(&format!("ulimit -c 0; kill -{} $$", signal as i32));
         assert_eq!(run.status().signal(), Some(signal as i32));
-        assert_eq!(run.fields()[6], (-(signal as i32)).to_string());
+        assert_eq!(run.fields()[7], (-(signal as i32)).to_string());
     }
 }
 
@@ -150,7 +150,7 @@ fn a_signal_to_the_group_ends_the_test_and_not_the_wrapper() {
         wait_for(&run.file("ready"));
         killpg(Pid::from_raw(child.id().cast_signed()), signal).expect("a signal");
         assert_eq!(child.wait().expect("an end").code(), Some(5));
-        assert_eq!(run.fields()[6], "5");
+        assert_eq!(run.fields()[7], "5");
         assert_eq!(
             fs::read_to_string(run.file("got")).expect("a file"),
             "got\n"
@@ -291,8 +291,8 @@ fn without_a_directory_the_test_takes_the_place_of_the_wrapper() {
 fn the_table_fails_only_where_it_is_asked_to_check() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("times.tsv");
-    let lines =
-        "unit\t10\tregatta-model\ta\t1.0\t9.0\t0\nguests\t10\tregatta-cli::e2e\tb\t20.0\t15.5\t0\n";
+    let lines = "unit\t10\tregatta-model\ta\t1.0\t0.1\t0.001\t0\n\
+                 guests\t10\tregatta-cli::e2e\tb\t20.0\t1550.0\t0.001\t0\n";
     fs::write(&file, lines).expect("a file");
     let table = |options: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_regatta-test-times"));
