@@ -11,6 +11,7 @@ mod frame;
 mod ip;
 mod lateness;
 mod merge;
+mod ring;
 
 use std::{
     collections::VecDeque,
@@ -40,6 +41,7 @@ use self::{
     frame::Frame,
     lateness::{Arrivals, Lateness},
     merge::{WINDOW, mergeable},
+    ring::Ring,
 };
 pub use self::{
     capture::{CaptureOrder, CaptureSender, CaptureSummary, PASSED, Recorder},
@@ -116,6 +118,50 @@ impl Link {
             unsupported: UnsupportedCounters::default(),
         }
     }
+
+    /// Counts and captures a packet that was written `now`, or was not accepted by its device.
+    fn ended(
+        &mut self,
+        direction: u8,
+        due: Due<Frame>,
+        now: u64,
+        is_accepted: bool,
+        tap: Option<&mut CaptureSender>,
+        pool: &mut Vec<Box<[u8]>>,
+    ) {
+        let Due { at, packet } = due;
+        self.lateness.leave(now - at, packet.lag_ns.into());
+        self.refused += u64::from(!is_accepted);
+        if let Some(tap) = tap {
+            if packet.marks & COPY == 0 {
+                let verdict = match is_accepted {
+                    true => Verdict::Delivered,
+                    false => Verdict::Refused,
+                };
+                packet.ended(tap, now, verdict);
+            } else if is_accepted {
+                tap.copied(direction, now, packet.bytes());
+            }
+        }
+        keep(pool, packet.buffer);
+    }
+
+    /// Captures the packets that the link has dropped after it had accepted them.
+    fn discarded(&mut self, mut tap: Option<&mut CaptureSender>, pool: &mut Vec<Box<[u8]>>) {
+        while let Some(Discarded { at, packet, cause }) = self.emulated.discarded() {
+            if let Some(tap) = &mut tap {
+                packet.ended(tap, at, Verdict::Dropped(cause));
+            }
+            keep(pool, packet.buffer);
+        }
+    }
+}
+
+/// Keeps a buffer for later packets, unless there are enough.
+fn keep(pool: &mut Vec<Box<[u8]>>, buffer: Box<[u8]>) {
+    if pool.len() < POOL {
+        pool.push(buffer);
+    }
 }
 
 /// Work that the thread does between packets.
@@ -156,8 +202,13 @@ impl Forwarder {
                 coalescing: Coalescing::new(),
                 busy_polls: clock::polls_busily(),
                 tap: None,
+                conditions: 0,
             };
-            running.run();
+            match clock::is_virtual().then(|| Ring::new(&running)) {
+                Some(Ok(ring)) => running.run_on(ring),
+                // The kernel has no such rings.
+                Some(Err(_)) | None => running.run(),
+            };
         })?;
         Ok(Self { requests, wake })
     }
@@ -312,6 +363,8 @@ struct Running {
     busy_polls: bool,
     /// Capture to which the packets are reported.
     tap: Option<CaptureSender>,
+    /// Number of conditions that were set.
+    conditions: u32,
 }
 
 impl Running {
@@ -361,42 +414,19 @@ impl Running {
     /// Reads a batch of packets of one direction and offers them to its emulated link; returns whether there
     /// may be more.
     fn read_batch(&mut self, which: usize) -> bool {
-        let link = &mut self.links[which];
         let arrived = self.arrivals.earliest(which);
         let mut looked = monotonic_ns();
         let is_ahead = self.coalescing.is_some() && self.overdue_ns < OVERDUE_NS;
         for _ in 0..if is_ahead { LONG_BATCH } else { BATCH } {
-            let new = || vec![0; self.buffer_bytes].into_boxed_slice();
-            let mut buffer = self.pool.pop().unwrap_or_else(new);
-            match link.from.read(&mut buffer) {
+            let mut buffer = self.buffer();
+            match self.links[which].from.read(&mut buffer) {
                 Ok(length) if length > HEADER_BYTES => {
                     let now = monotonic_ns();
                     looked = now;
                     if let Some(coalescing) = &mut self.coalescing {
                         coalescing.count(now);
                     }
-                    let free = link.emulated.free_at(length - HEADER_BYTES);
-                    let lag_ns = link.lateness.enter(arrived, now, free);
-                    let mut frame = Frame {
-                        buffer,
-                        // The buffer is no longer.
-                        length: length as u16,
-                        marks: 0,
-                        number: 0,
-                        lag_ns: u32::try_from(lag_ns).unwrap_or(u32::MAX),
-                    };
-                    if let Some(tap) = &mut self.tap
-                        && let Some(number) = tap.entered(which as u8, now, frame.bytes())
-                    {
-                        frame.marks = CAPTURED;
-                        frame.number = number;
-                    }
-                    if let Offer::Dropped { packet, cause } = link.emulated.offer(now, frame) {
-                        if let Some(tap) = &mut self.tap {
-                            packet.ended(tap, now, Verdict::Dropped(cause));
-                        }
-                        self.pool.push(packet.buffer);
-                    }
+                    self.offer(which, arrived, now, buffer, length);
                 }
                 Ok(_) => self.pool.push(buffer),
                 Err(error) => {
@@ -411,6 +441,40 @@ impl Running {
         true
     }
 
+    /// Returns a buffer for a packet.
+    fn buffer(&mut self) -> Box<[u8]> {
+        let new = || vec![0; self.buffer_bytes].into_boxed_slice();
+        self.pool.pop().unwrap_or_else(new)
+    }
+
+    /// Offers a packet of `length` bytes with its header, read `now`, to the emulated link of its direction; it arrived
+    /// at its device at `arrived` or later.
+    fn offer(&mut self, which: usize, arrived: u64, now: u64, buffer: Box<[u8]>, length: usize) {
+        let link = &mut self.links[which];
+        let free = link.emulated.free_at(length - HEADER_BYTES);
+        let lag_ns = link.lateness.enter(arrived, now, free);
+        let mut frame = Frame {
+            buffer,
+            // The buffer is no longer.
+            length: length as u16,
+            marks: 0,
+            number: 0,
+            lag_ns: u32::try_from(lag_ns).unwrap_or(u32::MAX),
+        };
+        if let Some(tap) = &mut self.tap
+            && let Some(number) = tap.entered(which as u8, now, frame.bytes())
+        {
+            frame.marks = CAPTURED;
+            frame.number = number;
+        }
+        if let Offer::Dropped { packet, cause } = link.emulated.offer(now, frame) {
+            if let Some(tap) = &mut self.tap {
+                packet.ended(tap, now, Verdict::Dropped(cause));
+            }
+            self.pool.push(packet.buffer);
+        }
+    }
+
     /// Writes a batch of the packets that are due in each direction; returns whether there may be more.
     fn deliver(&mut self) -> bool {
         let mut may_be_more = false;
@@ -419,12 +483,6 @@ impl Running {
         let most = if self.coalescing.is_some() { WINDOW } else { 1 };
         for (direction, link) in self.links.iter_mut().enumerate() {
             let mut now = monotonic_ns();
-            let pool = &mut self.pool;
-            let mut free = |buffer| {
-                if pool.len() < POOL {
-                    pool.push(buffer);
-                }
-            };
             let mut overdue_ns = 0;
             for turn in 0.. {
                 if turn == BATCH {
@@ -460,31 +518,20 @@ impl Running {
                         link.due.push_back(due);
                         continue;
                     }
-                    let Due { at, packet } = due;
-                    overdue_ns = now - at;
-                    link.lateness.leave(overdue_ns, packet.lag_ns.into());
-                    link.refused += u64::from(written.is_err());
-                    if let Some(tap) = &mut self.tap {
-                        let verdict = match written {
-                            Ok(()) => Verdict::Delivered,
-                            Err(_) => Verdict::Refused,
-                        };
-                        if packet.marks & COPY == 0 {
-                            packet.ended(tap, now, verdict);
-                        } else if written.is_ok() {
-                            tap.copied(direction as u8, now, packet.bytes());
-                        }
-                    }
-                    free(packet.buffer);
+                    overdue_ns = now - due.at;
+                    let tap = self.tap.as_mut();
+                    link.ended(
+                        direction as u8,
+                        due,
+                        now,
+                        written.is_ok(),
+                        tap,
+                        &mut self.pool,
+                    );
                 }
                 now = monotonic_ns();
             }
-            while let Some(Discarded { at, packet, cause }) = link.emulated.discarded() {
-                if let Some(tap) = &mut self.tap {
-                    packet.ended(tap, at, Verdict::Dropped(cause));
-                }
-                free(packet.buffer);
-            }
+            link.discarded(self.tap.as_mut(), &mut self.pool);
         }
         may_be_more
     }
@@ -541,6 +588,7 @@ impl Running {
 
     fn install(&mut self, condition: &Condition, seed: u64) -> Result<(), ForwarderError> {
         let links = emulated(condition, seed)?;
+        self.conditions = self.conditions.wrapping_add(1);
         let needed_bytes = buffer_bytes(condition);
         if needed_bytes != self.buffer_bytes {
             self.buffer_bytes = needed_bytes;

@@ -36,6 +36,7 @@ fn forwarder(coalescing: Option<Coalescing>) -> (Running, [File; 2], [File; 2]) 
         coalescing,
         busy_polls: false,
         tap: None,
+        conditions: 0,
     };
     (running, [sender, receiver], [silent, deaf])
 }
@@ -90,4 +91,44 @@ fn a_request_is_answered_under_continuous_load() {
     let counters = answer.recv_timeout(within).expect("an answer");
     let counters = counters.expect("counters");
     assert!(counters.iter().all(|link| link.offered > 0), "{counters:?}");
+}
+
+#[test]
+fn packets_pass_by_io_uring_and_requests_are_answered() {
+    let (running, [mut sender, mut receiver], _other) = forwarder(None);
+    let (requests, inbox) = mpsc::channel();
+    let wake = Arc::clone(&running.wake);
+    // The thread ends with this process.
+    spawn("forwarder", move || {
+        let running = Running { inbox, ..running };
+        let ring = Ring::new(&running).expect("a ring");
+        running.run_on(ring)
+    })
+    .expect("a thread");
+    let handle = Forwarder { requests, wake };
+    // More than there are buffers for, and at once as many as a socket holds.
+    for first in (0..1000_u64).step_by(100) {
+        let numbers = first..first + 100;
+        for number in numbers.clone() {
+            let mut packet = [0; 100];
+            packet[HEADER_BYTES..HEADER_BYTES + 8].copy_from_slice(&number.to_le_bytes());
+            sender.write_all(&packet).expect("a packet");
+        }
+        for number in numbers {
+            let mut polled = [PollFd::new(receiver.as_fd(), PollFlags::POLLIN)];
+            ppoll(&mut polled, None, None).expect("a packet");
+            let mut packet = [0; 200];
+            assert_eq!(receiver.read(&mut packet).expect("a packet"), 100);
+            assert_eq!(packet[HEADER_BYTES..HEADER_BYTES + 8], number.to_le_bytes());
+        }
+    }
+    let [forward, reverse] = handle.counters().expect("counters");
+    assert_eq!(
+        (forward.offered, forward.delivered, reverse.offered),
+        (1000, 1000, 0)
+    );
+    // Packets that were read before a condition is set are not of that condition.
+    handle.set(&unimpaired(), 0).expect("a condition");
+    let [forward, _] = handle.counters().expect("counters");
+    assert_eq!(forward.offered, 0);
 }

@@ -57,7 +57,9 @@ pub fn print(form: Form, file: &Path) -> Result<ExitCode, String> {
     print!("{}{}", group_table(&groups, form), test_table(&records));
     let slowness = slowness(records.iter().map(|record| record.calculation).collect());
     if form != Form::Partial {
-        println!("A calculation before each test took {slowness:.2} times the CPU time of the machine of the budgets.");
+        println!(
+            "A calculation before each test took {slowness:.2} times the CPU time of the machine of the budgets."
+        );
     }
     if form != Form::Checked {
         return Ok(ExitCode::SUCCESS);
