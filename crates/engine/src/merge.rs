@@ -58,12 +58,22 @@ pub(crate) fn merge(
     };
     let listening_ns = listening_ns - warm_up_ns;
     charge_listening(&mut merged.metrics, listening, listening_ns, transfer_ns);
-    // What came after the warm-up came in the receiver's own window; that of both directions has no
-    // one such window.
-    let counted_ns = if warm_up_ns > 0.0 && !both {
-        receiver_ns - warm_up_ns
-    } else {
-        transfer_ns
+    let counted_ns = match (warm_up_ns > 0.0, both) {
+        (false, _) => transfer_ns,
+        (true, false) => {
+            // Without a delivery in the warm-up the receiver's own window counts.
+            let between = merged.metrics.get(id::GOODPUT_TIME_NS).copied();
+            between.unwrap_or(receiver_ns - warm_up_ns)
+        }
+        (true, true) => {
+            // The deliveries of each direction are at other times, so that both have no one time.
+            merged.metrics.remove(id::GOODPUT_TIME_NS);
+            let bits = counted(&merged.metrics).map(|bytes| bytes * 8e9);
+            let time = bits
+                .zip(warmed_goodput(&sides))
+                .map(|(bits, all)| bits / all);
+            time.unwrap_or(transfer_ns)
+        }
     };
     derive(
         &mut merged.metrics,
@@ -195,6 +205,17 @@ fn by_direction(metrics: &mut MetricValues, sides: &[(Role, SideReport); 2]) {
 fn counted(metrics: &MetricValues) -> Option<f64> {
     let warm_up = metrics.get(id::WARM_UP_BYTES).copied().unwrap_or(0.0);
     Some((metrics.get(id::BYTES_DELIVERED)? - warm_up).max(0.0))
+}
+
+/// Returns the sum of the goodput of both directions after a warm-up, of each between its own deliveries; `None` if a
+/// direction has no time of these.
+fn warmed_goodput(sides: &[(Role, SideReport); 2]) -> Option<f64> {
+    let of_each = sides.iter().map(|(_, side)| {
+        let metrics = &side.measurements.metrics;
+        let time = metrics.get(id::GOODPUT_TIME_NS)?;
+        Some(counted(metrics)? * 8e9 / time)
+    });
+    of_each.sum()
 }
 
 /// Adds the path's counters. `direction` is that of the data, whose link is the path's forward one
@@ -486,14 +507,53 @@ mod tests {
         }
     }
 
+    fn with_warm_up(direction: Direction) -> regatta_model::BulkOptions {
+        regatta_model::BulkOptions {
+            warm_up: Duration::from_millis(200),
+            direction,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn goodput_after_a_warm_up_counts_between_deliveries() {
+        let sender = [("transfer_time_ns", 1e9), ("warm_up_ns", 0.2e9)];
+        let receiver = [
+            ("bytes_delivered", 10e6),
+            ("warm_up_bytes", 3e6),
+            ("goodput_time_ns", 0.75e9),
+        ];
+        let options = with_warm_up(Direction::Forward);
+        let metrics = merged(options, end(1.0, &sender), end(0.9, &receiver), None);
+        near(&metrics, "goodput_bps", 7e6 * 8.0 / 0.75);
+        near(&metrics, "goodput_time_ns", 0.75e9);
+    }
+
+    /// Each direction has its own deliveries.
+    #[test]
+    fn goodput_of_both_directions_is_the_sum_of_each_between_its_deliveries() {
+        let side = |time: f64| {
+            [
+                ("transfer_time_ns", 1e9),
+                ("warm_up_ns", 0.2e9),
+                ("bytes_delivered", 10e6),
+                ("warm_up_bytes", 3e6),
+                ("goodput_time_ns", time),
+            ]
+        };
+        let options = with_warm_up(Direction::Both);
+        let ends = [0.7e9, 0.75e9].map(|time| end(1.0, &side(time)));
+        let [sender, receiver] = ends;
+        let metrics = merged(options, sender, receiver, None);
+        near(&metrics, "goodput_bps", 7e6 * 8.0 / 0.7 + 7e6 * 8.0 / 0.75);
+        assert!(!metrics.contains_key("goodput_time_ns"));
+    }
+
     /// Bytes delivered after the warm-up are divided by the receiver's time after it, CPU time by the
     /// sender's.
     #[test]
     fn the_warm_up_is_excluded_from_all_figures() {
-        let options = regatta_model::BulkOptions {
-            warm_up: Duration::from_millis(200),
-            ..Default::default()
-        };
+        let options = with_warm_up(Direction::Forward);
         let sender = [
             ("bytes_sent", 10e6),
             ("transfer_time_ns", 1e9),

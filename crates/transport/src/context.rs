@@ -5,7 +5,7 @@ use std::{
     fmt,
     sync::{
         Arc, Weak,
-        atomic::{AtomicU8, AtomicU64, Ordering},
+        atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -113,6 +113,10 @@ pub struct LiveCounters {
     pub messages_delivered: AtomicU64,
     /// Bytes delivered before the warm-up ended.
     pub bytes_in_warm_up: AtomicU64,
+    /// Moment of the last delivery of these, in nanoseconds of the monotonic clock; 0 before the first.
+    pub last_in_warm_up_ns: AtomicI64,
+    /// Moment of the last delivery of all, in nanoseconds of the monotonic clock; 0 before the first.
+    pub last_delivery_ns: AtomicI64,
     /// Answers to probe messages at the connecting end, those of the idle probe included.
     pub probe_answers: AtomicU64,
     /// Sum of the delays of these answers, in nanoseconds.

@@ -4,7 +4,7 @@ super::metrics! {
     GOODPUT_BPS = "goodput_bps" [BitsPerSecond, Higher] "goodput"
         {1: Compared, Differences, Column("goodput"), Answer("goodput"), Spread, Order, Runs("goodput"),
             Limit("goodput")}:
-        "Delivered application bits over the time from the first connect call to the arrival of the receiver's acknowledgement; where the listening host sends, to the delivery of the last byte. Retransmitted bits do not count, nor does the warm-up, if there is one. Of several flows, or both directions, the sum.";
+        "Delivered application bits over the time from the first connect call to the arrival of the receiver's acknowledgement; where the listening host sends, to the delivery of the last byte. Retransmitted bits do not count. After a warm-up: those delivered after the last delivery in it, over the time from that delivery to the last one (`goodput_time_ns`). Of several flows, or both directions, the sum.";
     GOODPUT_FORWARD_BPS = "goodput_forward_bps" [BitsPerSecond, Higher] "goodput from the connecting host":
         "Of a transfer in both directions at once, whose `goodput_bps` is the sum: the part that the connecting host sent, over the same time.";
     GOODPUT_REVERSE_BPS = "goodput_reverse_bps" [BitsPerSecond, Higher] "goodput to the connecting host":
@@ -44,6 +44,8 @@ super::metrics! {
         "Time from the beginning of the transfer that goodput and CPU time leave out, as the study asks.";
     WARM_UP_BYTES = "warm_up_bytes" [Bytes, Neither, SenderOrSum] "bytes in the warm-up":
         "Bytes delivered during the warm-up: they count as delivered, but not towards goodput.";
+    GOODPUT_TIME_NS = "goodput_time_ns" [Nanoseconds, Neither, Receiver] "time of the goodput":
+        "Of a transfer with a warm-up: from the last delivery at the receiver before the end of the warm-up to the last one of all. The goodput counts the bytes that came after the first of the two, which the path carried in this time. Absent where nothing came in the warm-up, and for both directions at once, of which each has its own.";
     SET_UP_TIME_MEAN_NS = "set_up_time_mean_ns" [Nanoseconds, Lower] "set-up time, mean"
         {15: Answer("set-up"), Price("set-up time", "set-up time"), Runs("set-up time"), Limit("set-up")}:
         "From the connect call until the connection can carry data: TCP's handshake, with TLS's where it is used; QUIC's handshake; for UDP the exchange that opens the flow. Mean over the connections; of one, its time.";

@@ -347,6 +347,9 @@ fn a_page_defines_a_metric_at_one_figure_and_a_paper_among_its_terms() {
     let captions = page.split("<figcaption>").skip(1);
     let captions = captions.map(|it| it.split("</figcaption>").next().unwrap_or_default());
     let escaped = definition.replace('\'', "&#39;");
+    let escaped = escaped
+        .replacen("`", "<code>", 1)
+        .replacen('`', "</code>", 1);
     let defining = captions.filter(|caption| caption.contains(&escaped));
     assert_eq!(defining.count(), 1);
     let job = regatta_report::pdf::job(&data, &summary, Paper::A4, Form::Full).expect("a job");

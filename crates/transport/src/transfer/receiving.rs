@@ -77,7 +77,11 @@ impl<'a, E: FileReceiver> ListeningWork<'a, Streams<'a, E::Flows>> for Transfer<
         let (corrupted, deliveries) = incoming.arrivals();
         findings.delivery(delivered, corrupted, deliveries);
         // What comes after the deadline is in neither.
-        findings.warm_up_bytes(end.trial, self.content.warm_up, delivered.bytes);
+        findings.warm_up_bytes(
+            end.trial,
+            self.content.warm_up,
+            (delivered.bytes, outcome.at),
+        );
         findings.facts(self.endpoint.facts());
         findings.warnings(self.endpoint.warnings());
         connections.times.lock().first.unwrap_or(arrived)

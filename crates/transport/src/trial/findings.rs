@@ -246,11 +246,25 @@ impl Findings {
         self.0.measurements.facts.extend(facts);
     }
 
-    /// Adds the bytes that came in a warm-up of this length, at most all that count.
-    pub(crate) fn warm_up_bytes(&mut self, trial: &Trial, warm_up: Duration, all: u64) {
-        if !warm_up.is_zero() {
-            let warm = trial.context.live.bytes_in_warm_up.load(Ordering::Acquire);
-            self.count(id::WARM_UP_BYTES, warm.min(all));
+    /// Adds the bytes that came in a warm-up of this length, at most `all` that count, and the time between the last
+    /// delivery of these and the last one before `ended`, the end of the transfer. Goodput counts between deliveries: what
+    /// had come before the end of the warm-up and waited behind a lost packet would otherwise be in none of its time.
+    pub(crate) fn warm_up_bytes(
+        &mut self,
+        trial: &Trial,
+        warm_up: Duration,
+        (all, ended): (u64, MonotonicTime),
+    ) {
+        if warm_up.is_zero() {
+            return;
+        }
+        let live = &trial.context.live;
+        let warm = live.bytes_in_warm_up.load(Ordering::Acquire);
+        self.count(id::WARM_UP_BYTES, warm.min(all));
+        let from = live.last_in_warm_up_ns.load(Ordering::Acquire);
+        let until = live.last_delivery_ns.load(Ordering::Acquire).min(ended.0);
+        if from > 0 && until > from {
+            self.metric(id::GOODPUT_TIME_NS, (until - from) as f64);
         }
     }
 
@@ -387,6 +401,7 @@ fn fills(path: &PathHints, in_flight_max: Option<u64>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial::warm_up::WarmUp;
 
     #[test]
     fn path_is_filled_by_its_bandwidth_delay_product() {
@@ -412,6 +427,31 @@ mod tests {
         }
         let goodput = deliveries.and_then(|deliveries| deliveries.goodput(11_000));
         assert_eq!(goodput, Some(8e6));
+    }
+
+    /// A packet of a millisecond each, of which the one that comes last in the warm-up waits for the next, as behind a
+    /// lost one: what the receiver gets in the time that counts is what the path carried in it.
+    #[test]
+    fn goodput_after_a_warm_up_does_not_exceed_the_rate() {
+        let order = crate::testing::order_for(Role::Receiver, "tcp", 1, 1);
+        let (context, _) = crate::testing::trial_context();
+        let trial = Trial::new(&order, context).expect("an order");
+        let (live, length) = (&trial.context.live, Duration::from_millis(10));
+        let warm_up = WarmUp::since(&trial.context.observer, MonotonicTime(0), length);
+        for (millisecond, packets) in [(5, 5), (6, 1), (13, 7), (14, 1), (20, 6), (23, 3)] {
+            let delivered = Delivered {
+                bytes: packets * 1000,
+                messages: packets,
+            };
+            warm_up.count(live, MonotonicTime(millisecond * 1_000_000), delivered);
+        }
+        let mut findings = Findings::default();
+        // Of the deadline, after which three packets more came.
+        let ended = MonotonicTime(20_500_000);
+        findings.warm_up_bytes(&trial, length, (20_000, ended));
+        let metrics = &findings.0.measurements.metrics;
+        assert_eq!(metrics[id::WARM_UP_BYTES], 6000.0);
+        assert_eq!(metrics[id::GOODPUT_TIME_NS], 14.5e6);
     }
 
     #[test]

@@ -61,7 +61,9 @@ impl WarmUp {
         if !self.is_over(now) {
             live.bytes_in_warm_up
                 .fetch_add(delivered.bytes, Ordering::Relaxed);
+            live.last_in_warm_up_ns.fetch_max(now.0, Ordering::Relaxed);
         }
+        live.last_delivery_ns.fetch_max(now.0, Ordering::Relaxed);
         live.messages_delivered
             .fetch_add(delivered.messages, Ordering::Relaxed);
         live.bytes_delivered

@@ -318,7 +318,8 @@ impl Ended {
             self.metric(total).unwrap_or_default() - self.metric(left_out).unwrap_or_default()
         };
         let delivered = counted(id::BYTES_DELIVERED, id::WARM_UP_BYTES);
-        let time = counted(id::TRANSFER_TIME_NS, id::WARM_UP_NS);
+        let between = self.metric(id::GOODPUT_TIME_NS);
+        let time = between.unwrap_or_else(|| counted(id::TRANSFER_TIME_NS, id::WARM_UP_NS));
         Some(format!(
             "{goodput}: {} in {:.2} s, counted at the receiver",
             bytes(delivered as u64),

@@ -76,7 +76,7 @@ impl<'a, E: MessageClient> ConnectingWork<'a, Messages<'a, E>> for &'a Flows {
         };
         ended.report(findings, flows.size, ours + theirs, flows.has_goodput());
         if receives {
-            shared.report_received(ours, findings);
+            shared.report_received((ours, ended.end.at()), findings);
         }
         findings.warm_up(flows.options.warm_up);
         if sends {

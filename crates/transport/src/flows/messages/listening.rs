@@ -56,7 +56,7 @@ impl<'a, E: MessageServer> ListeningWork<'a, Messages<'a, E>> for &'a Flows {
         shared.report_flows(findings);
         let (sends, receives) = shared.directions();
         if receives {
-            shared.report_received(outcome.delivered, findings);
+            shared.report_received((outcome.delivered, outcome.at), findings);
         }
         if sends {
             let is_complete = outcome.is_complete;

@@ -5,8 +5,8 @@ use regatta_model::metric::{DelayMetrics, id};
 
 use super::Shared;
 use crate::{
-    content::message_check::Counts, delivered::Delivered, message::MessageEndpoint,
-    timeout::RetransmissionTimeout, trial::findings::Findings,
+    clock::MonotonicTime, content::message_check::Counts, delivered::Delivered,
+    message::MessageEndpoint, timeout::RetransmissionTimeout, trial::findings::Findings,
 };
 
 /// State of the messages of an end that sends, when the transfer has ended.
@@ -65,14 +65,18 @@ impl Shared<'_> {
         findings.warnings(endpoint.warnings());
     }
 
-    /// Adds the results of the flows to this end, of which it had `delivered` when the transfer ended.
-    pub(super) fn report_received(&self, delivered: Delivered, findings: &mut Findings) {
+    /// Adds the results of the flows to this end, of which it had `delivered` when the transfer ended, at `ended`.
+    pub(super) fn report_received(
+        &self,
+        (delivered, ended): (Delivered, MonotonicTime),
+        findings: &mut Findings,
+    ) {
         let tally = self.tally();
         let sinks = || tally.received.iter().map(|received| &received.sink);
         let sum = |count: fn(&Counts) -> u64| sinks().map(|sink| count(sink.counts())).sum();
         let deliveries = tally.deliveries.filter(|_| self.flows.has_goodput());
         findings.delivery(delivered, sum(|counts| counts.corrupted), deliveries);
-        findings.warm_up_bytes(self.trial, self.flows.options.warm_up, u64::MAX);
+        findings.warm_up_bytes(self.trial, self.flows.options.warm_up, (u64::MAX, ended));
         if sinks().all(|sink| sink.has_numbers()) {
             // As iperf3 has it: the mean over the flows that have one; of none it is not a number and left out.
             let jitters: Vec<f64> = sinks().filter_map(|it| it.interarrival_jitter()).collect();

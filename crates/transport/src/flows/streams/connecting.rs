@@ -90,7 +90,7 @@ impl<'a, E: StreamClient> ConnectingWork<'a, Streams<'a, E>> for &'a Flows {
                 findings.nothing_lost();
             }
         }
-        shared.report(findings, ours, Some(theirs));
+        shared.report(findings, (ours, ended.end.at()), Some(theirs));
         if let Some(schedule) = flows.schedule() {
             schedule.report_set_up(&ended.set_up, findings);
         }

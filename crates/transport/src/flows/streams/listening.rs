@@ -62,7 +62,7 @@ impl<'a, E: StreamServer> ListeningWork<'a, Streams<'a, E>> for &'a Flows {
             false => None,
         };
         findings.connection(shared.statistics.as_ref());
-        shared.report(findings, outcome.delivered, theirs);
+        shared.report(findings, (outcome.delivered, outcome.at), theirs);
         if shared.directions().0 {
             findings.own_counters(end.trial);
         }

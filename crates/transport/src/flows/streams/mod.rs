@@ -113,8 +113,13 @@ impl Shared<'_> {
     }
 
     /// Adds the results of the flows to this end's report. `ours` is what this end had got when the
-    /// transfer ended; `theirs` is what the other end has got of this end's, where that is known.
-    fn report(&self, findings: &mut Findings, ours: Delivered, theirs: Option<Delivered>) {
+    /// transfer ended, at `ended`; `theirs` is what the other end has got of this end's, where that is known.
+    fn report(
+        &self,
+        findings: &mut Findings,
+        (ours, ended): (Delivered, MonotonicTime),
+        theirs: Option<Delivered>,
+    ) {
         let (sends, receives) = self.directions();
         let options = &self.flows.options;
         let tally = self.tally();
@@ -138,7 +143,7 @@ impl Shared<'_> {
             let deliveries = tally.deliveries.filter(|_| self.flows.has_goodput());
             findings.delivery(ours, tally.corrupted, deliveries);
             // What comes after the deadline is in neither.
-            findings.warm_up_bytes(self.trial, options.warm_up, ours.bytes);
+            findings.warm_up_bytes(self.trial, options.warm_up, (ours.bytes, ended));
             self.report_digest("digest.delivered", &self.own.digest_delivered, findings);
         }
         if self.trial.order.connects() {
