@@ -147,6 +147,7 @@ fn run(
     sink(FromAgent::Ready {
         trial: order.trial,
         listen: terms.connect_address(session.listen_address()),
+        ip_protocol: driver.descriptor().ip_protocol,
     });
     let runs = || log::debug!("trial {}: {} runs", order.trial, order.role.name());
     let result = match session {

@@ -11,7 +11,8 @@ use std::{
 };
 
 use regatta_model::{
-    Direction, HostFacts, Measurements, PortRange, Transport, Tuning, Workload, WorkloadKind,
+    Direction, HostFacts, IpProtocol, Measurements, PortRange, Transport, Tuning, Workload,
+    WorkloadKind,
     metric::EndMetrics,
     script::SentBy,
     units::{nanos, optional_nanos},
@@ -444,6 +445,9 @@ pub enum FromAgent {
         trial: u32,
         /// Address on which the server listens; absent for the client.
         listen: Option<SocketAddr>,
+        /// Protocol of its packets; absent where the driver does not know.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ip_protocol: Option<IpProtocol>,
     },
     /// Note for the other end of this trial, to be passed on.
     Note {

@@ -1,8 +1,8 @@
-//! Flows that share a link, known by the port of their servers.
+//! Flows that share a link, known by the protocol and the port of their servers.
 
 use std::time::Duration;
 
-use regatta_model::{PacketCounter, PacketCounters, units::nanoseconds};
+use regatta_model::{IpProtocol, PacketCounter, PacketCounters, units::nanoseconds};
 
 use crate::{packet::Packet, settings::Direction};
 
@@ -11,6 +11,8 @@ use crate::{packet::Packet, settings::Direction};
 pub struct FlowPath {
     /// Port of its server.
     pub port: u16,
+    /// Protocol of this port; `None` if it is not known: the flow has all packets of this port that are of no other flow.
+    pub protocol: Option<IpProtocol>,
     /// Delay of its packets beyond the bottleneck, beside the link's own.
     pub delay: Duration,
 }
@@ -64,8 +66,14 @@ impl Flows {
         if self.flows.is_empty() {
             return None;
         }
-        let port = packet.ports()?[self.place];
-        self.flows.iter_mut().find(|(path, _)| path.port == port)
+        let (number, ports) = packet.ports()?;
+        let port = ports[self.place];
+        let is_of = |path: &FlowPath, protocol: Option<u8>| {
+            path.port == port && path.protocol.map(IpProtocol::number) == protocol
+        };
+        let place = |protocol| (self.flows.iter()).position(|(path, _)| is_of(path, protocol));
+        let index = place(Some(number)).or_else(|| place(None))?;
+        self.flows.get_mut(index)
     }
 
     #[inline]
@@ -126,8 +134,8 @@ mod tests {
 
         fn flip_bit(&mut self, _: u64) {}
 
-        fn ports(&self) -> Option<[u16; 2]> {
-            (self.0 > 0).then_some([50_000, self.0])
+        fn ports(&self) -> Option<(u8, [u16; 2])> {
+            (self.0 > 0).then_some((17, [50_000, self.0]))
         }
     }
 
@@ -157,10 +165,12 @@ mod tests {
         let mut link = link();
         let far = FlowPath {
             port: 2,
+            protocol: None,
             delay: Duration::from_millis(30),
         };
         let near = FlowPath {
             port: 1,
+            protocol: None,
             delay: Duration::ZERO,
         };
         link.set_flows(&[near, far]);
@@ -181,5 +191,41 @@ mod tests {
         assert_eq!([counted[0].offered, counted[1].offered], [3, 4]);
         let dropped = |flow: &FlowCounters| flow.packets[PacketCounter::Queue];
         assert_eq!([dropped(&counted[0]), dropped(&counted[1])], [1, 2]);
+    }
+
+    /// Packet to port 7 of a protocol.
+    struct Of(u8);
+
+    impl Packet for Of {
+        fn size(&self) -> usize {
+            1500
+        }
+
+        fn duplicate(&self) -> Self {
+            Self(self.0)
+        }
+
+        fn flip_bit(&mut self, _: u64) {}
+
+        fn ports(&self) -> Option<(u8, [u16; 2])> {
+            Some((self.0, [50_000, 7]))
+        }
+    }
+
+    /// A flow whose protocol is not known has what is of no other.
+    #[test]
+    fn flows_of_one_port_are_told_apart_by_their_protocols() {
+        let path = |protocol| FlowPath {
+            port: 7,
+            protocol,
+            delay: Duration::ZERO,
+        };
+        let mut flows = Flows::none(Direction::Forward);
+        flows.set(&[None, Some(IpProtocol::Udp), Some(IpProtocol::Tcp)].map(path));
+        for number in [6, 17, 17, 132, 6, 6] {
+            flows.offered(&Of(number));
+        }
+        let offered: Vec<u64> = flows.counters().iter().map(|it| it.offered).collect();
+        assert_eq!(offered, [1, 2, 3]);
     }
 }

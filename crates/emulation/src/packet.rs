@@ -58,8 +58,8 @@ pub trait Packet: Sized {
         0
     }
 
-    /// Returns the packet's source and destination port, where it has them.
-    fn ports(&self) -> Option<[u16; 2]> {
+    /// Returns the number of the packet's protocol over IP, and its source and destination port, where it has them.
+    fn ports(&self) -> Option<(u8, [u16; 2])> {
         None
     }
 

@@ -8,7 +8,8 @@ use rand_chacha::{
 };
 use regatta_bed::{CompetingFlow, FlowCounters};
 use regatta_model::{
-    Measurements, Outcome, Series, Text, TrialRecord, WorkloadKind,
+    BitRate, Direction, IpProtocol, Measurements, OptionValue, Outcome, Series, Text, TrialRecord,
+    WorkloadKind,
     metric::{id, series_id},
     reason, warning,
 };
@@ -54,22 +55,28 @@ pub(crate) fn starts(plan: &Plan, trials: &[PlannedTrial]) -> Vec<(usize, Durati
     starts
 }
 
-/// Reason for which a flow could have no round-trip delay of its own.
-const OTHER_PORTS: &str = "most of its data has not the port of its server, by which the path knows a flow: it had no \
-    round-trip delay of its own";
+/// Listening end of a flow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FlowServer {
+    /// Address on which it listens.
+    pub address: SocketAddr,
+    /// Protocol of its packets, if its driver knows it.
+    pub ip_protocol: Option<IpProtocol>,
+}
 
-/// Returns the flows of a competition as the path distinguishes them: by the port of each server, with the flow's own
-/// delay.
+/// Returns the flows of a competition as the path distinguishes them: by the protocol and the port of each server, with the
+/// flow's own delay.
 pub(crate) fn flows(
     plan: &Plan,
     trials: &[PlannedTrial],
-    listen: &[SocketAddr],
+    servers: &[FlowServer],
 ) -> Vec<CompetingFlow> {
-    let flow = |(trial, listen): (&PlannedTrial, &SocketAddr)| CompetingFlow {
-        server_port: listen.port(),
+    let flow = |(trial, server): (&PlannedTrial, &FlowServer)| CompetingFlow {
+        server_port: server.address.port(),
+        protocol: server.ip_protocol,
         delay: plan.flow_delay(trial.cell),
     };
-    trials.iter().zip(listen).map(flow).collect()
+    trials.iter().zip(servers).map(flow).collect()
 }
 
 /// Adds the path's packet counters of each flow to the records, if the path distinguishes flows. A flow whose data does
@@ -91,10 +98,8 @@ pub(crate) fn count(
         if delivered.unwrap_or_default() > most as f64 {
             if !plan.flow_delay(trial.cell).is_zero() {
                 record.outcome = Outcome::Failed;
-                record.reasons = vec![OTHER_PORTS.into()];
-                record.hint =
-                    "leave `rtt` of this flow out; of `udp`, messages that fit into a packet help"
-                        .into();
+                record.reasons = vec![reason::not_of_server_port().into()];
+                record.hint = reason::leave_flow_rtt_out().into();
                 record.measurements = Measurements::default();
             }
             continue;
@@ -151,6 +156,8 @@ struct Counted {
     /// Samples of the goodput: end of each, in nanoseconds since the first connect call of all flows, and its mean in
     /// bits per second.
     samples: Vec<(f64, f64)>,
+    /// Rate of the flow's own, in bits per second, which is the most that it sends; infinite for one that takes what it gets.
+    demand_bps: f64,
 }
 
 impl Counted {
@@ -178,12 +185,16 @@ pub(crate) fn measure(
     let Some(first) = starts.iter().flatten().min().copied() else {
         return;
     };
-    let mut counted = Vec::new();
+    let (mut counted, mut starved) = (Vec::new(), Vec::new());
     let mut has_left_out = false;
     for (position, (trial, start)) in trials.iter().zip(starts).enumerate() {
         let record = &mut records[position];
         let Some(start) = start else {
-            has_left_out = true;
+            let is_bulk = matches!(plan.workload(trial.cell).kind, WorkloadKind::Bulk { .. });
+            match record.outcome == Outcome::TimedOut && is_bulk {
+                true => starved.push((position, demand_bps(plan, trial))),
+                false => has_left_out = true,
+            }
             continue;
         };
         let offset = start - first;
@@ -200,13 +211,14 @@ pub(crate) fn measure(
     if records
         .iter()
         .any(|it| it.outcome == Outcome::Invalid || it.outcome == Outcome::Failed)
-        || counted.len() < 2
+        || counted.is_empty()
+        || counted.len() + starved.len() < 2
     {
         // One flow has nobody to share with.
         return;
     }
     if has_left_out {
-        // What such a flow got cannot be told from bytes: it has no goodput, or could not connect.
+        // What such a flow got cannot be told from bytes: it has no goodput.
         for flow in &counted {
             let warnings = &mut records[flow.position].measurements.warnings;
             warnings.push(warning::flow_without_goodput());
@@ -221,7 +233,7 @@ pub(crate) fn measure(
         .map(|it| it.until_ns)
         .fold(f64::MAX, f64::min);
     if until > from {
-        share(&counted, [from, until], records);
+        share((&counted, &starved), [from, until], records);
     } else {
         for flow in &counted {
             let warnings = &mut records[flow.position].measurements.warnings;
@@ -254,29 +266,77 @@ fn counted_of(
         until_ns: from_ns + duration,
         counts_from_ns: from_ns + options.warm_up.as_nanos() as f64,
         samples: samples.collect(),
+        demand_bps: demand_bps(plan, trial),
     })
 }
 
-/// Adds the share of each flow, and the fairness of all, over the time in which all send.
-fn share(flows: &[Counted], [from, until]: [f64; 2], records: &mut [TrialRecord]) {
-    let bits: Vec<f64> = flows.iter().map(|it| it.bits(from, until)).collect();
-    let Some(fairness) = jain(&bits) else {
+/// Returns the most that the flow of a bulk transfer sends, in bits per second: the option `rate` of its transport for each
+/// of its flows; infinite where that is not set.
+fn demand_bps(plan: &Plan, trial: &PlannedTrial) -> f64 {
+    let kind = &plan.workload(trial.cell).kind;
+    let rate = plan.transport(trial.cell).options.get("rate");
+    let (WorkloadKind::Bulk { options, .. }, Some(OptionValue::Text(rate))) = (kind, rate) else {
+        return f64::INFINITY;
+    };
+    let senders = match options.direction {
+        Direction::Both => 2.0,
+        Direction::Forward | Direction::Reverse => 1.0,
+    };
+    let rate = rate.parse().ok().filter(|rate: &BitRate| rate.0 > 0);
+    rate.map_or(f64::INFINITY, |rate| {
+        rate.0 as f64 * f64::from(options.flows) * senders
+    })
+}
+
+/// Adds the share of each flow, and the fairness of all, over the time in which all send. `starved` are the positions and the
+/// demands of flows that timed out before they sent anything: they got nothing.
+fn share(
+    (flows, starved): (&[Counted], &[(usize, f64)]),
+    [from, until]: [f64; 2],
+    records: &mut [TrialRecord],
+) {
+    let counted = (flows.iter()).map(|it| (it.position, it.bits(from, until), it.demand_bps));
+    let nothing = (starved.iter()).map(|(position, demand_bps)| (*position, 0.0, *demand_bps));
+    let all: Vec<(usize, f64, f64)> = counted.chain(nothing).collect();
+    let bits: Vec<f64> = all.iter().map(|(_, bits, _)| *bits).collect();
+    let seconds = (until - from) / 1e9;
+    let demands: Vec<f64> = all.iter().map(|(.., bps)| bps * seconds).collect();
+    let total: f64 = bits.iter().sum();
+    let fair = max_min(total, &demands);
+    let Some(fairness) = jain(&bits, &fair) else {
         return;
     };
-    let all: f64 = bits.iter().sum();
-    for (flow, bits) in flows.iter().zip(&bits) {
-        let metrics = &mut records[flow.position].measurements.metrics;
-        metrics.insert(id::GOODPUT_SHARE_RATIO, bits / all);
+    for ((position, bits, _), fair) in all.iter().zip(&fair) {
+        let metrics = &mut records[*position].measurements.metrics;
+        metrics.insert(id::GOODPUT_SHARE_RATIO, bits / total);
+        metrics.insert(id::FAIR_SHARE_RATIO, fair / total);
         metrics.insert(id::FAIRNESS_RATIO, fairness);
-        metrics.insert(id::COMPETING_GOODPUT_BPS, bits * 1e9 / (until - from));
+        metrics.insert(id::COMPETING_GOODPUT_BPS, bits / seconds);
         metrics.insert(id::COMPETING_TIME_NS, until - from);
     }
 }
 
-/// Returns Jain's index of some amounts (RFC 5166, 2.4); `None` if all are zero.
-fn jain(amounts: &[f64]) -> Option<f64> {
-    let (sum, squares) = amounts.iter().fold((0.0, 0.0), |(sum, squares), amount| {
-        (sum + amount, squares + amount * amount)
+/// Returns the max-min fair parts of `total`: each demand below the equal part is met, and the others get equal parts of the
+/// rest.
+fn max_min(total: f64, demands: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..demands.len()).collect();
+    order.sort_by(|a, b| demands[*a].total_cmp(&demands[*b]));
+    let mut parts = vec![0.0; demands.len()];
+    let (mut rest, mut others) = (total, demands.len() as f64);
+    for index in order {
+        parts[index] = demands[index].min(rest / others);
+        rest -= parts[index];
+        others -= 1.0;
+    }
+    parts
+}
+
+/// Returns Jain's index of amounts over their fair parts (RFC 5166, 2.4; Jain, Chiu and Hawe, DEC-TR-301); `None` if
+/// all are zero.
+fn jain(amounts: &[f64], fair: &[f64]) -> Option<f64> {
+    let parts = amounts.iter().zip(fair).map(|(amount, fair)| amount / fair);
+    let (sum, squares) = parts.fold((0.0, 0.0), |(sum, squares), part| {
+        (sum + part, squares + part * part)
     });
     (squares > 0.0).then(|| sum * sum / (amounts.len() as f64 * squares))
 }
@@ -309,7 +369,10 @@ fn over_time(flows: &[Counted], records: &mut [TrialRecord]) {
         let bits = present.iter().map(|index| flows[*index].bits(from, until));
         let bits: Vec<f64> = bits.collect();
         let all: f64 = bits.iter().sum();
-        let Some(index) = jain(&bits) else {
+        let demands = present.iter().map(|index| flows[*index].demand_bps);
+        let demands: Vec<f64> = demands.map(|bps| bps * WINDOW_NS / 1e9).collect();
+        let fair = max_min(all, &demands);
+        let Some(index) = jain(&bits, &fair) else {
             continue;
         };
         for (flow, bits) in present.iter().zip(&bits) {
@@ -319,8 +382,10 @@ fn over_time(flows: &[Counted], records: &mut [TrialRecord]) {
         if present.len() > 1 {
             fairness.t_ns.push(until as i64);
             fairness.values.push(index);
-            let fair = all / present.len() as f64;
-            let difference = bits.iter().map(|it| (it / fair - 1.0).abs());
+            let difference = bits
+                .iter()
+                .zip(&fair)
+                .map(|(it, fair)| (it / fair - 1.0).abs());
             farthest[window] = difference.reduce(f64::max);
         }
     }
@@ -402,6 +467,7 @@ mod tests {
             until_ns: until as f64 * SECOND,
             counts_from_ns: from as f64 * SECOND,
             samples: samples.collect(),
+            demand_bps: f64::INFINITY,
         }
     }
 
@@ -432,7 +498,7 @@ mod tests {
         // The second flow joins after 2 s and has a third of the rate.
         let flows = [flow(0, [0, 10], |_| 20.0), flow(1, [2, 12], |_| 10.0)];
         let mut records = records(2);
-        share(&flows, [2.0 * SECOND, 10.0 * SECOND], &mut records);
+        share((&flows, &[]), [2.0 * SECOND, 10.0 * SECOND], &mut records);
         let metric = |flow: usize, name: &str| records[flow].measurements.metrics[name];
         assert!((metric(0, id::GOODPUT_SHARE_RATIO) - 2.0 / 3.0).abs() < 1e-12);
         // (2 + 1)² / (2 · (4 + 1)).
@@ -445,12 +511,58 @@ mod tests {
     fn a_flow_that_got_nothing_has_no_share_and_the_index_is_that_of_one() {
         let flows = [flow(0, [0, 4], |_| 20.0), flow(1, [0, 4], |_| 0.0)];
         let mut records = records(2);
-        share(&flows, [0.0, 4.0 * SECOND], &mut records);
+        share((&flows, &[]), [0.0, 4.0 * SECOND], &mut records);
         assert_eq!(
             records[1].measurements.metrics[id::GOODPUT_SHARE_RATIO],
             0.0
         );
         assert_eq!(records[0].measurements.metrics[id::FAIRNESS_RATIO], 0.5);
+    }
+
+    #[test]
+    fn a_flow_that_timed_out_before_it_sent_has_nothing_of_all() {
+        let flows = [flow(0, [0, 4], |_| 20.0)];
+        let mut records = records(2);
+        let starved = [(1, f64::INFINITY)];
+        share((&flows, &starved), [0.0, 4.0 * SECOND], &mut records);
+        let shares = [0, 1].map(|it| records[it].measurements.metrics[id::GOODPUT_SHARE_RATIO]);
+        assert_eq!(shares, [1.0, 0.0]);
+        assert_eq!(records[0].measurements.metrics[id::FAIRNESS_RATIO], 0.5);
+    }
+
+    #[test]
+    fn max_min_fair_parts_meet_small_demands_and_divide_the_rest() {
+        let none = f64::INFINITY;
+        assert_eq!(max_min(12.0, &[none, none, none]), [4.0; 3]);
+        assert_eq!(max_min(12.0, &[none, 2.0, none]), [5.0, 2.0, 5.0]);
+        // 5 is above the equal part of 12 and below that of what 1 leaves.
+        assert_eq!(max_min(12.0, &[5.0, 1.0, none]), [5.0, 1.0, 6.0]);
+        assert_eq!(max_min(12.0, &[9.0, none]), [6.0, 6.0]);
+        assert_eq!(max_min(3.0, &[1.0, 2.0]), [1.0, 2.0]);
+    }
+
+    /// A flow of 2 bit/s beside two that take the rest alike; then one of these has three times as much as the other.
+    #[test]
+    fn a_flow_that_its_own_rate_limits_is_not_unfair() {
+        let fairness_of = |rates: [f64; 3]| {
+            let mut flows = [0, 1, 2].map(|it| flow(it, [0, 10], |_| rates[it]));
+            flows[0].demand_bps = 2.0;
+            let mut records = records(3);
+            share((&flows, &[]), [0.0, 10.0 * SECOND], &mut records);
+            over_time(&flows, &mut records);
+            let metrics = &records[0].measurements.metrics;
+            let fair = metrics[id::FAIR_SHARE_RATIO];
+            assert!((fair - 2.0 / 18.0).abs() < 1e-12, "{fair}");
+            let by_second = series_of(&records[0], series_id::FAIRNESS_RATIO);
+            assert!((by_second[0] - metrics[id::FAIRNESS_RATIO]).abs() < 1e-12);
+            let converged = metrics.contains_key(id::CONVERGENCE_TIME_LAST_NS);
+            (metrics[id::FAIRNESS_RATIO], converged)
+        };
+        let (fairness, converged) = fairness_of([2.0, 8.0, 8.0]);
+        assert!((fairness - 1.0).abs() < 1e-12 && converged);
+        // 1, 0.5 and 1.5 times their parts: 9 / (3 · 3.5).
+        let (fairness, converged) = fairness_of([2.0, 4.0, 12.0]);
+        assert!((fairness - 9.0 / 10.5).abs() < 1e-12 && !converged);
     }
 
     /// The second flow joins after 2 s, has nothing for 3 s, and its half from then on; the first one ends after 12 s.

@@ -157,8 +157,8 @@ pub(crate) fn held_up(merged: &Measurements) -> Option<Phrase> {
     merged.warnings.iter().any(is_held_up).then(reason::held_up)
 }
 
-/// Returns the reason why a bulk transfer is no measurement: nothing was sent, or nothing was delivered although the
-/// transport retransmits and waits for delivery.
+/// Returns the reason why a bulk transfer is no measurement: its time ran out before anything was sent, or before anything was
+/// delivered although the transport retransmits and waits for delivery.
 pub(crate) fn nothing_transferred(kind: &WorkloadKind, merged: &Measurements) -> Option<Phrase> {
     let WorkloadKind::Bulk { amount, .. } = kind else {
         return None;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_model::{Fate, PacketCounters};
+use regatta_model::{Fate, IpProtocol, PacketCounters};
 use serde::{Deserialize, Serialize};
 
 /// Counters of one direction that this emulator cannot provide.
@@ -26,6 +26,8 @@ pub struct UnsupportedCounters {
 pub struct CompetingFlow {
     /// Port on which its server listens.
     pub server_port: u16,
+    /// Protocol of this port; `None` if it is not known.
+    pub protocol: Option<IpProtocol>,
     /// Delay of its packets each way beside the condition's, beyond the bottleneck.
     pub delay: Duration,
 }

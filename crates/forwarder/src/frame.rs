@@ -63,7 +63,7 @@ impl Packet for Frame {
         ip::flow(&self.bytes()[HEADER_BYTES..])
     }
 
-    fn ports(&self) -> Option<[u16; 2]> {
+    fn ports(&self) -> Option<(u8, [u16; 2])> {
         ip::ports(&self.bytes()[HEADER_BYTES..])
     }
 

@@ -39,11 +39,13 @@ fn parse(packet: &[u8]) -> Option<Flow<'_>> {
     }
 }
 
-/// Returns the source and the destination port of a packet; `None` of a fragment, and of a protocol without ports.
-pub(crate) fn ports(packet: &[u8]) -> Option<[u16; 2]> {
+/// Returns the protocol of a packet, and its source and destination port; `None` of a fragment, and of a protocol without
+/// ports.
+pub(crate) fn ports(packet: &[u8]) -> Option<(u8, [u16; 2])> {
     let flow = parse(packet).filter(|flow| WITH_PORTS.contains(&flow.protocol))?;
     let [a, b, c, d] = *flow.payload.first_chunk()?;
-    Some([u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])])
+    let ports = [u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])];
+    Some((flow.protocol, ports))
 }
 
 /// Returns a hash of the addresses, the protocol and the ports of a packet; of fragments without the ports.
@@ -203,10 +205,10 @@ mod tests {
         for protocol in [6, 17, 132] {
             assert_eq!(
                 ports(&v4(0, protocol, 0, [443, 50_000])),
-                Some([443, 50_000])
+                Some((protocol, [443, 50_000]))
             );
         }
-        assert_eq!(ports(&v6(0, [443, 50_000])), Some([443, 50_000]));
+        assert_eq!(ports(&v6(0, [443, 50_000])), Some((17, [443, 50_000])));
         assert_eq!(ports(&v4(0, 1, 0, [443, 50_000])), None, "ICMP");
         assert_eq!(ports(&v4(0, 17, 0x2000, [443, 50_000])), None);
     }

@@ -255,6 +255,7 @@ impl Forwarder {
     pub fn set_flows(&self, flows: &[CompetingFlow]) -> Result<(), ForwarderError> {
         let path = |flow: &CompetingFlow| FlowPath {
             port: flow.server_port,
+            protocol: flow.protocol,
             delay: flow.delay,
         };
         let paths: Vec<FlowPath> = flows.iter().map(path).collect();

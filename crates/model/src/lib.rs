@@ -9,6 +9,7 @@ pub mod directories;
 mod fact_value;
 mod facts;
 pub mod host_sample;
+mod ip_protocol;
 mod kernel;
 pub mod loss_response;
 pub mod metric;
@@ -36,6 +37,7 @@ pub use condition::{
 };
 pub use facts::{Facts, HostFacts};
 pub use host_sample::{HostSample, HostSamples};
+pub use ip_protocol::IpProtocol;
 pub use kernel::{KERNEL_DEFAULTS, KernelDefault, KernelVersion};
 pub use metric::{Better, Fate, METRICS, MetricDefinition, PacketCounter, PacketCounters, Unit};
 pub use metric_values::MetricValues;

@@ -141,6 +141,7 @@ mod tests {
             name: "raft",
             title: "Raft",
             summary: "floats",
+            ip_protocol: None,
             carries: Carries::Streams,
             reliable: true,
             encrypted: false,

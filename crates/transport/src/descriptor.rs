@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use regatta_model::{BitRate, Bytes, OptionValue, Tuning, metric::id, units::parse_duration};
+use regatta_model::{
+    BitRate, Bytes, IpProtocol, OptionValue, Tuning, metric::id, units::parse_duration,
+};
 
 /// Unit that a transport carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub struct DriverDescriptor {
     pub summary: &'static str,
     /// Streams, messages or files.
     pub carries: Carries,
+    /// Protocol of the packets between the ends; `None` where the driver does not know.
+    pub ip_protocol: Option<IpProtocol>,
     /// Whether every byte of the application is delivered, or the transfer fails.
     pub reliable: bool,
     /// Whether the data is encrypted.
@@ -304,6 +308,7 @@ impl DriverDescriptor {
         title: "",
         summary: "",
         carries: Carries::Streams,
+        ip_protocol: None,
         reliable: true,
         encrypted: false,
         multiplexes: false,
@@ -400,6 +405,7 @@ mod tests {
         name: "raft",
         title: "Raft",
         summary: "floats",
+        ip_protocol: None,
         carries: Carries::Messages,
         reliable: false,
         encrypted: false,

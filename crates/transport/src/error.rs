@@ -165,12 +165,14 @@ impl TransportError {
         }
     }
 
-    /// Returns the kind of failure for the control protocol.
+    /// Returns the kind of failure for the control protocol. A stack or kernel that gave up after silence of the other end
+    /// has timed out: its source is an [`io::ErrorKind::TimedOut`], or a [`Problem`] of that kind.
     #[must_use]
-    pub const fn kind(&self) -> ProblemKind {
+    pub fn kind(&self) -> ProblemKind {
         match self {
             Self::Unsupported(_) => ProblemKind::Unsupported,
             Self::TimedOut { .. } => ProblemKind::TimedOut,
+            _ if self.source().is_some_and(is_time_out) => ProblemKind::TimedOut,
             _ => ProblemKind::Failed,
         }
     }
@@ -238,6 +240,15 @@ impl From<OptionError> for Problem {
     }
 }
 
+/// Whether an error, or a cause of it, is that of a time that ran out.
+fn is_time_out(error: &(dyn Error + 'static)) -> bool {
+    let by_system = error.downcast_ref::<io::Error>().map(io::Error::kind);
+    let by_stack = error.downcast_ref::<Problem>().map(|problem| problem.kind);
+    by_system == Some(io::ErrorKind::TimedOut)
+        || by_stack == Some(ProblemKind::TimedOut)
+        || error.source().is_some_and(is_time_out)
+}
+
 /// Returns the reason for a flow, `connection` or `transfer`, that the other end closed early.
 fn closed_early(flow: &str) -> Phrase {
     match flow {
@@ -249,6 +260,22 @@ fn closed_early(flow: &str) -> Phrase {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_stack_that_gave_up_after_silence_has_timed_out() {
+        let by_system = |error: io::Error| TransportError::io(reason::cannot_send())(error).kind();
+        let etimedout = io::Error::from_raw_os_error(110);
+        assert_eq!(by_system(etimedout), ProblemKind::TimedOut);
+        let broken = io::Error::from(io::ErrorKind::BrokenPipe);
+        assert_eq!(by_system(broken), ProblemKind::Failed);
+        let by_stack = |kind| {
+            let problem = Problem::new(kind, ["it was idle"], "");
+            TransportError::stack(reason::cannot_send())(problem).kind()
+        };
+        for kind in [ProblemKind::TimedOut, ProblemKind::Failed] {
+            assert_eq!(by_stack(kind), kind);
+        }
+    }
 
     #[test]
     fn hint_of_a_time_out_names_the_setting_that_limits_it() {

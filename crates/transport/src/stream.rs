@@ -3,6 +3,7 @@
 use std::{future::Future, sync::Arc};
 
 use bytes::Bytes;
+use regatta_model::reason;
 
 use crate::{
     clock::MonotonicTime,
@@ -181,12 +182,14 @@ impl<E: Server<Connection: StreamConnection>> StreamServer for E {}
 /// them are left there.
 ///
 /// # Errors
-/// The error of the stack; [`TransportError::Closed`] if the stream ends, or `until` comes, before.
+/// The error of the stack; [`TransportError::Closed`] if the stream ends before, [`TransportError::TimedOut`] if `until` comes:
+/// what came until then is in `rest`.
 pub(crate) async fn read_exact<const N: usize, S: ByteStream>(
     stream: &mut S,
     rest: &mut Vec<u8>,
     until: MonotonicTime,
 ) -> Result<[u8; N]> {
+    let begun = MonotonicTime::now();
     let mut scratch = [0; N];
     loop {
         if let Some(bytes) = rest.first_chunk() {
@@ -197,8 +200,13 @@ pub(crate) async fn read_exact<const N: usize, S: ByteStream>(
         let missing = &mut scratch[..N - rest.len()];
         let mut take = |piece: &[u8]| rest.extend_from_slice(piece);
         let receiving = stream.receive(missing, until, &mut take);
-        if !matches!(receiving.await?, Received::Bytes(_)) {
-            return Err(TransportError::Closed { flow: "transfer" });
+        match receiving.await? {
+            Received::Bytes(_) => {}
+            Received::TimedOut => {
+                let what = reason::beginning_of_flow();
+                return Err(TransportError::timed_out_since(what, begun));
+            }
+            Received::Closed => return Err(TransportError::Closed { flow: "transfer" }),
         }
     }
 }

@@ -239,6 +239,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     name: "wire",
     title: "Wire",
     summary: "a transport in memory",
+    ip_protocol: None,
     carries: Carries::Messages,
     reliable: false,
     encrypted: false,

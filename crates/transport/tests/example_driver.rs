@@ -19,7 +19,7 @@ use std::{
 
 use bytes::Bytes;
 use regatta_control::{Role, TrialOrder};
-use regatta_model::{Facts, OptionValue, StackFacts, Text, reason, stack};
+use regatta_model::{Facts, IpProtocol, OptionValue, StackFacts, Text, reason, stack};
 use regatta_transport::{
     Abort, Accepted, Blocking, ByteStream, Carries, Client, ClientSession, Driver,
     DriverDescriptor, Endpoint, MonotonicTime, ProtocolSample, Purpose, Received, Server,
@@ -35,6 +35,7 @@ static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     name: "tcp-std",
     title: "TCP of the standard library",
     summary: "the example of a driver",
+    ip_protocol: Some(IpProtocol::Tcp),
     carries: Carries::Streams,
     reliable: true,
     encrypted: false,

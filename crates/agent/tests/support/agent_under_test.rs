@@ -45,6 +45,7 @@ const fn descriptor(name: &'static str, options: &'static [OptionDefinition]) ->
         name,
         title: name,
         summary: "misbehaves",
+        ip_protocol: None,
         carries: Carries::Streams,
         reliable: true,
         encrypted: false,

@@ -22,7 +22,7 @@ use regatta_model::{
 use crate::{
     agent::{AgentId, Signal, not_an_answer},
     clocks::{ReadClocks, TrialClocks},
-    competition,
+    competition::{self, FlowServer},
     error::EngineError,
     failure::{TrialFailure, explain},
     impossible::Reported,
@@ -134,7 +134,7 @@ impl TrialRunner<'_> {
             attempts -= 1;
             self.reap_ended_agents();
             let (ends, path_begun) = match self.make_ready(trials)? {
-                Ok((listen, path_begun)) => (self.converse(trials, &listen), Some(path_begun)),
+                Ok((servers, path_begun)) => (self.converse(trials, &servers), Some(path_begun)),
                 Err((failed, failure)) => {
                     let mut ends: Vec<_> = trials.iter().map(|_| FlowEnd::CutOff).collect();
                     ends[failed] = FlowEnd::Failed(failure);
@@ -302,7 +302,7 @@ impl TrialRunner<'_> {
         let held_up = plausible::held_up(&measurements);
         let held_up = held_up.map(|why| (Outcome::Invalid, why, reason::keep_strangers_out()));
         let nothing_transferred =
-            nothing_transferred.map(|why| (Outcome::Failed, why, reason::longer_transfer()));
+            nothing_transferred.map(|why| (Outcome::TimedOut, why, reason::longer_transfer()));
         let outcome = match unusable.or(held_up).or(impossible).or(nothing_transferred) {
             Some((outcome, why, hint)) => (outcome, vec![why.into()], hint.into()),
             None => (Outcome::Measured, Vec::new(), Text::default()),
@@ -313,12 +313,12 @@ impl TrialRunner<'_> {
         }
     }
 
-    /// Prepares agents, path and both ends of each flow. Returns the addresses on which the servers listen, and
+    /// Prepares agents, path and both ends of each flow. Returns the servers, and
     /// the time since which the path counts; or the flow that failed.
     fn make_ready(
         &mut self,
         trials: &[PlannedTrial],
-    ) -> Result<FlowResult<(Vec<SocketAddr>, Instant)>, EngineError> {
+    ) -> Result<FlowResult<(Vec<FlowServer>, Instant)>, EngineError> {
         let first = &trials[0];
         let is_virtual = self.has_virtual_clock();
         if is_virtual {
@@ -348,16 +348,16 @@ impl TrialRunner<'_> {
         self.start_capture(first)?;
         let path_begun = Instant::now();
         let ready = self.make_ends_ready(trials);
-        if let Ok(listen) = &ready
+        if let Ok(servers) = &ready
             && trials.len() > 1
         {
-            let flows = competition::flows(self.plan, trials, listen);
+            let flows = competition::flows(self.plan, trials, servers);
             self.bed.set_flows(&flows)?;
         }
-        Ok(ready.map(|listen| (listen, path_begun)))
+        Ok(ready.map(|servers| (servers, path_begun)))
     }
 
-    fn make_ends_ready(&mut self, trials: &[PlannedTrial]) -> FlowResult<Vec<SocketAddr>> {
+    fn make_ends_ready(&mut self, trials: &[PlannedTrial]) -> FlowResult<Vec<FlowServer>> {
         let starts = competition::starts(self.plan, trials);
         for (flow, trial) in trials.iter().enumerate() {
             let is_first = starts.first().is_some_and(|(first, _)| *first == flow);
@@ -368,25 +368,25 @@ impl TrialRunner<'_> {
                     .map_err(|failure| (flow, failure))?;
             }
         }
-        let listen = self.await_ready(trials)?.into_iter().enumerate();
+        let servers = self.await_ready(trials)?.into_iter().enumerate();
         let silent = || TrialFailure::Malformed(Host::Server, reason::sent_no_address());
-        listen
-            .map(|(flow, address)| address.ok_or_else(|| (flow, silent())))
+        servers
+            .map(|(flow, server)| server.ok_or_else(|| (flow, silent())))
             .collect()
     }
 
     /// Exchanges messages with both ends of each flow from its start until both have finished. A flow of a competition that
     /// could not connect in time ends alone; any other failure of one ends all.
-    fn converse(&mut self, trials: &[PlannedTrial], listen: &[SocketAddr]) -> Vec<FlowEnd> {
+    fn converse(&mut self, trials: &[PlannedTrial], servers: &[FlowServer]) -> Vec<FlowEnd> {
         let plan = self.plan;
-        let flow = |(trial, listen): (&PlannedTrial, &SocketAddr)| Flow {
+        let flow = |(trial, server): (&PlannedTrial, &FlowServer)| Flow {
             trial: *trial,
             workload: plan.workload(trial.cell),
-            listen: *listen,
+            listen: server.address,
             reports: BTreeMap::new(),
             end: None,
         };
-        let mut flows: Vec<Flow<'_>> = trials.iter().zip(listen).map(flow).collect();
+        let mut flows: Vec<Flow<'_>> = trials.iter().zip(servers).map(flow).collect();
         if let Err((failed, failure)) = self.follow(trials, &mut flows) {
             flows[failed].end = Some(FlowEnd::Failed(failure));
         }
@@ -585,12 +585,12 @@ impl TrialRunner<'_> {
         condition
     }
 
-    /// Waits until both ends of each flow are ready. Returns the address on which one listens.
+    /// Waits until both ends of each flow are ready. Returns the server of each.
     ///
     /// # Errors
     /// The flow that failed; of two ends of it that fail the failure of the listening one: the other one may fail for want
     /// of it.
-    fn await_ready(&mut self, trials: &[PlannedTrial]) -> FlowResult<Vec<Option<SocketAddr>>> {
+    fn await_ready(&mut self, trials: &[PlannedTrial]) -> FlowResult<Vec<Option<FlowServer>>> {
         let longest = |trial: &PlannedTrial| limits::prepare(self.plan.workload(trial.cell));
         let within = trials.iter().map(longest).max().unwrap_or_default();
         let until = Instant::now() + within;
@@ -598,12 +598,24 @@ impl TrialRunner<'_> {
         let mut missing: BTreeSet<AgentId> = flows
             .flat_map(|flow| Host::BOTH.map(|host| AgentId { flow, host }))
             .collect();
-        let mut addresses = vec![None; trials.len()];
+        let mut servers = vec![None; trials.len()];
         let mut failed = None;
         while !missing.is_empty() {
             let id = match self.next(trials, until) {
-                Ok(Some((flow, host, FromAgent::Ready { listen, .. }))) => {
-                    addresses[flow] = addresses[flow].or(listen);
+                Ok(Some((
+                    flow,
+                    host,
+                    FromAgent::Ready {
+                        listen,
+                        ip_protocol,
+                        ..
+                    },
+                ))) => {
+                    let server = listen.map(|address| FlowServer {
+                        address,
+                        ip_protocol,
+                    });
+                    servers[flow] = servers[flow].or(server);
                     AgentId { flow, host }
                 }
                 Ok(Some((flow, from, answer))) => {
@@ -638,7 +650,7 @@ impl TrialRunner<'_> {
             };
             missing.remove(&id);
         }
-        failed.map_or(Ok(addresses), Err)
+        failed.map_or(Ok(servers), Err)
     }
 
     fn send(&mut self, id: AgentId, message: &ToAgent) -> Result<(), TrialFailure> {

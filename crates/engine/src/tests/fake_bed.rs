@@ -16,8 +16,8 @@ use regatta_bed::{
 };
 use regatta_control::{FromAgent, Note, PROTOCOL_VERSION, Role, SideReport, ToAgent};
 use regatta_model::{
-    BedKind, BitRate, Bytes, Condition, HostFacts, Link, PathCheck, PathSetup, Pattern, Probe,
-    Study, Text, Transport, Workload, WorkloadKind,
+    BedKind, BitRate, Bytes, Condition, HostFacts, IpProtocol, Link, PathCheck, PathSetup, Pattern,
+    Probe, Study, Text, Transport, Workload, WorkloadKind,
 };
 
 use super::fake_monitor::{Monitor, launched};
@@ -217,6 +217,7 @@ pub(crate) fn healthy_agent() -> Script {
             vec![Action::Send(FromAgent::Ready {
                 trial: order.trial,
                 listen: (order.role == Role::Receiver).then(|| SocketAddr::new(order.local, 4000)),
+                ip_protocol: Some(IpProtocol::Tcp),
             })]
         }
         ToAgent::Start { trial, .. } => vec![Action::Send(FromAgent::Note {

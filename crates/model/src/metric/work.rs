@@ -22,11 +22,13 @@ super::metrics! {
     WHOLE_TRANSFER_RATIO = "whole_transfer_ratio" [Ratio, Higher] "transfers that arrived whole":
         "1 for a transfer of which every byte was delivered before the deadline, 0 for any other: the mean is the share of whole transfers, with its exact interval (Clopper and Pearson 1934). Of bulk transfers over transports that do not retransmit.";
     GOODPUT_SHARE_RATIO = "goodput_share_ratio" [Ratio, Neither] "share of the goodput"
-        {2: Column("share"), Answer("share"), Sweeps}:
-        "Of a flow of a competition: bytes that its receiver's application got over those of all flows, in the time in which all of them sent and none was in its warm-up. From the samples of `goodput_bps`.";
+        {2: Column("share"), Answer("share"), Sweeps, Runs("share"), Limit("share")}:
+        "Of a flow of a competition: bytes that its receiver's application got over those of all flows, in the time in which all of them sent and none was in its warm-up. From the samples of `goodput_bps`. That of a flow that timed out before it sent anything is 0.";
+    FAIR_SHARE_RATIO = "fair_share_ratio" [Ratio, Neither] "fair share of the goodput":
+        "Of a flow of a competition: its max-min fair part of what all flows got over the same time. A flow whose transport has the option `rate` below the equal part has that rate; the others divide the rest equally. Without such a flow 1/n for each of n.";
     FAIRNESS_RATIO = "fairness_ratio" [Ratio, Higher] "Jain's fairness index"
-        {2: Column("fairness")}:
-        "Of all flows of a competition over the same time: the square of the sum of their bytes over their number and the sum of the squares (RFC 5166, 2.4). 1 where all got the same, 1/n where one of n got all. The same for each flow.";
+        {2: Column("fairness"), Runs("Jain's index"), Limit("fairness")}:
+        "Of all flows of a competition over the same time, with x the bytes of each over its max-min fair part (`fair_share_ratio`): the square of the sum of x over the number of flows and the sum of the squares of x (RFC 5166, 2.4). 1 where each got its fair part, 1/n where one of n got all. The same for each flow.";
     COMPETING_GOODPUT_BPS = "competing_goodput_bps" [BitsPerSecond, Higher] "goodput beside all others":
         "Of a flow of a competition: bits that its receiver's application got over the same time, in which all flows sent.";
     COMPETING_TIME_NS = "competing_time_ns" [Nanoseconds, Neither] "time of all flows":
@@ -38,8 +40,12 @@ super::metrics! {
         "Of a flow of a competition: packets of it, in both directions, that a queue of the path dropped, full or by its discipline. Absent where the path does not tell flows apart: netem's does not.";
     FLOW_MARKED = "flow_marked_packets" [Count, Neither] "packets of the flow that the queue marked":
         "Of a flow of a competition: packets of it, in both directions, that a queue of the path marked with CE. Absent where the path does not tell flows apart.";
-    CONVERGENCE_TIME_LAST_NS = "convergence_time_last_ns" [Nanoseconds, Lower] "convergence time after the last start":
-        "Of a competition: from the connect call of its last flow to the beginning of the first three seconds in each of which every flow got its fair share, give or take a tenth of that. Seconds are counted from the first connect call. Absent where that did not happen before a flow ended.";
+    HARM_RATIO = "harm_ratio" [Ratio, Lower] "harm by the others"
+        {2: Runs("harm"), Limit("harm")}:
+        "Of a flow of a competition: the part of the goodput of its transport alone, with the same work in the same round, that the flow does not get beside the others (Ware et al., HotNets 2019); 0 where it gets no less, 1 for a flow that timed out. Reports derive it from both trials: exports of trials do not have it. Absent where the transport does not run alone.";
+    CONVERGENCE_TIME_LAST_NS = "convergence_time_last_ns" [Nanoseconds, Lower] "convergence time after the last start"
+        {22: Runs("convergence time"), Limit("convergence")}:
+        "Of a competition: from the connect call of its last flow to the beginning of the first three seconds in each of which every flow got its fair share (`fair_share_ratio`, of that second), give or take a tenth of that. Seconds are counted from the first connect call. Absent where that did not happen before a flow ended.";
     WARM_UP_NS = "warm_up_ns" [Nanoseconds, Neither] "warm-up":
         "Time from the beginning of the transfer that goodput and CPU time leave out, as the study asks.";
     WARM_UP_BYTES = "warm_up_bytes" [Bytes, Neither, SenderOrSum] "bytes in the warm-up":

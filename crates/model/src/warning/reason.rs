@@ -43,6 +43,8 @@ phrases! {
     // Flows of a competition.
     other_flow_unsupported(transport: &str) = "this competition cannot run here, because of its flow `{transport}`";
     other_flow_failed(transport: &str) = "nothing competed: the flow `{transport}` failed";
+    not_of_server_port() = "most of its data has not the port of its server, by which the path knows a flow: it had no round-trip delay of its own";
+    leave_flow_rtt_out() = "leave `rtt` of this flow out; of `udp`, messages that fit into a packet help";
     other_flow_invalid(transport: &str) = "the trial of the flow `{transport}` beside it is invalid";
 
     // Ends of a run.
@@ -83,6 +85,7 @@ phrases! {
     transfer_closed_early() = "the other end closed the transfer before it was done";
     not_in_time(what: Text, within: Duration) = "no {what} within {within}";
     connection() = "connection";
+    beginning_of_flow() = "beginning of the flow";
     end_of_transfer() = "end of the transfer";
     answer_to_request() = "answer to a request";
     answer_over_control() = "answer of the receiver over control";

@@ -32,6 +32,8 @@ pub fn value_of(
         Outcome::Failed | Outcome::TimedOut if is_primary || metric == id::GOODPUT_BPS => {
             worst(metric)
         }
+        // What a flow got beside others until its time ran out is a result of the competition.
+        Outcome::TimedOut if [id::GOODPUT_SHARE_RATIO, id::HARM_RATIO].contains(&metric) => value,
         Outcome::Failed | Outcome::TimedOut | Outcome::Unsupported | Outcome::Invalid => None,
     }
 }
@@ -77,6 +79,14 @@ mod tests {
             (Failed, RATE, Some(5.0), worst_rate, None),
             (Failed, DELAY, None, Some(f64::INFINITY), None),
             (TimedOut, id::GOODPUT_BPS, None, worst_rate, worst_rate),
+            (
+                TimedOut,
+                id::GOODPUT_SHARE_RATIO,
+                Some(0.0),
+                None,
+                Some(0.0),
+            ),
+            (Failed, id::GOODPUT_SHARE_RATIO, Some(0.0), None, None),
             (Failed, id::MESSAGES_SENT, None, None, None),
             (Unsupported, id::GOODPUT_BPS, Some(5.0), None, None),
             (Invalid, id::GOODPUT_BPS, Some(5.0), None, None),

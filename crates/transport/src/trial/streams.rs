@@ -25,6 +25,9 @@ use crate::{
 /// Minimum time that a flow may take to send its opening.
 const OPENING_TIME: Duration = Duration::from_secs(5);
 
+/// Interval at which the wait for the opening of one connection looks whether another connection has come.
+const OPENING_POLL: Duration = Duration::from_millis(100);
+
 /// Longest time after which the next connection is accepted if it had been waiting, over a path without delay.
 const AT_ONCE: Duration = Duration::from_millis(1);
 
@@ -165,11 +168,25 @@ pub(crate) async fn read_opening<S: ByteStream>(
     trial: &Trial,
     stream: &mut S,
 ) -> Result<(Option<Purpose>, Vec<u8>)> {
-    let until = opening_until(trial);
     let mut rest = Vec::with_capacity(OPENING_BYTES);
-    match read_exact::<OPENING_BYTES, S>(stream, &mut rest, until).await {
-        Ok(bytes) => Ok((opening::decode(&bytes, trial.token), rest)),
-        Err(TransportError::Closed { .. }) => Ok((None, Vec::new())),
+    let purpose = read_purpose(trial, stream, &mut rest, opening_until(trial)).await?;
+    Ok((purpose, rest))
+}
+
+/// Reads a stream's opening until `until` at most; its first bytes may be in `rest`, where what comes after it is left. It is
+/// `None` if it is not of this trial.
+async fn read_purpose<S: ByteStream>(
+    trial: &Trial,
+    stream: &mut S,
+    rest: &mut Vec<u8>,
+    until: MonotonicTime,
+) -> Result<Option<Purpose>> {
+    match read_exact::<OPENING_BYTES, S>(stream, rest, until).await {
+        Ok(bytes) => Ok(opening::decode(&bytes, trial.token)),
+        Err(TransportError::Closed { .. }) => {
+            rest.clear();
+            Ok(None)
+        }
         Err(error) => Err(error),
     }
 }
@@ -183,6 +200,55 @@ pub(crate) async fn accept_stream<C: StreamConnection>(
     let mut stream = connection.accept_stream(until).await?;
     let (purpose, rest) = read_opening(trial, &mut stream).await?;
     Ok((purpose, stream, rest))
+}
+
+/// Connection that was accepted and has not shown its opening.
+struct Unopened<C: StreamConnection> {
+    connection: C,
+    /// Its first stream, once that has come.
+    stream: Option<C::Stream>,
+    /// Bytes of the opening that have come.
+    rest: Vec<u8>,
+    arrived: MonotonicTime,
+    stop: Stop,
+}
+
+impl<C: StreamConnection> Unopened<C> {
+    /// Reads the opening until `until` at most, after which it can be tried again.
+    async fn purpose(&mut self, trial: &Trial, until: MonotonicTime) -> Result<Option<Purpose>> {
+        let stream = match &mut self.stream {
+            Some(stream) => stream,
+            None => self
+                .stream
+                .insert(self.connection.accept_stream(until).await?),
+        };
+        read_purpose(trial, stream, &mut self.rest, until).await
+    }
+
+    /// Returns the flow of the connection, which has shown its opening.
+    fn admitted(
+        self,
+        trial: &Trial,
+        purpose: Purpose,
+    ) -> Result<Admitted<StreamFlow<C, C::Stream>>> {
+        let closed = TransportError::Closed { flow: "connection" };
+        if purpose != Purpose::Transfer {
+            self.connection.lift_rate();
+        }
+        let flow = StreamFlow {
+            has_datagrams: self.connection.carries_probes(trial),
+            connection: self.connection,
+            stream: self.stream.ok_or(closed)?,
+            rest: self.rest,
+        };
+        Ok(Admitted {
+            purpose,
+            index: 0,
+            flow,
+            arrived: self.arrived,
+            stop: self.stop,
+        })
+    }
 }
 
 /// Sends back everything that comes, beginning with `rest`, which came with the opening, until the
@@ -230,6 +296,8 @@ impl<E: StreamServer> Streams<'_, E> {
         // End and duration of the wait for connections that were not admitted.
         let mut before: Option<(MonotonicTime, Duration)> = None;
         let at_once = (trial.order.path.round_trip_delay / 2).max(AT_ONCE);
+        // The last one whose opening took too long.
+        let mut late: Option<Unopened<E::Connection>> = None;
         loop {
             let stop = parent.child();
             let mut arrived = MonotonicTime::now();
@@ -239,7 +307,18 @@ impl<E: StreamServer> Streams<'_, E> {
                 arrived = MonotonicTime::now();
                 true
             };
-            let accepted = self.0.accept(until, &stop, &mut note).await?;
+            let (accepted, opened) = match late.take() {
+                None => (self.0.accept(until, &stop, &mut note).await, None),
+                Some(unopened) => {
+                    self.accept_beside(trial, until, (&stop, &mut note), unopened)
+                        .await
+                }
+            };
+            if let Some((purpose, unopened)) = opened {
+                // It had been counted as one that shows none.
+                admission.refused -= 1;
+                return unopened.admitted(trial, purpose);
+            }
             // One that had been waiting is there at once. One that is made after the sender has given another one up comes a
             // round trip later.
             let held_up = before.filter(|(end, _)| arrived.since(*end) < at_once);
@@ -248,39 +327,76 @@ impl<E: StreamServer> Streams<'_, E> {
                 let now = MonotonicTime::now();
                 Some((now, held_up + now.since(arrived)))
             };
-            let Accepted::Connection(connection) = accepted else {
+            let Accepted::Connection(connection) = accepted? else {
                 admission.refused += 1;
                 before = waited();
                 continue;
             };
-            match accept_stream(trial, &connection, opening_until(trial)).await {
-                Ok((Some(purpose), stream, rest)) => {
-                    if purpose != Purpose::Transfer {
-                        connection.lift_rate();
-                    }
+            let mut unopened = Unopened {
+                connection,
+                stream: None,
+                rest: Vec::with_capacity(OPENING_BYTES),
+                arrived,
+                stop,
+            };
+            match unopened.purpose(trial, opening_until(trial)).await {
+                Ok(Some(purpose)) => {
                     admission.held_up += held_up;
-                    let flow = StreamFlow {
-                        has_datagrams: connection.carries_probes(trial),
-                        connection,
-                        stream,
-                        rest,
-                    };
-                    return Ok(Admitted {
-                        purpose,
-                        index: 0,
-                        flow,
-                        arrived,
-                        stop,
-                    });
+                    return unopened.admitted(trial, purpose);
                 }
-                Ok((None, ..)) => admission.refused += 1,
+                Ok(None) => admission.refused += 1,
                 Err(error) if parent.is_stopped() => return Err(error),
+                // Closing it would break a flow whose packets the path loses for so long.
+                Err(TransportError::TimedOut { .. }) => {
+                    admission.refused += 1;
+                    late = Some(unopened);
+                }
                 Err(_) => admission.failed += 1,
             }
             before = waited();
         }
     }
+
+    /// Accepts the next connection while `unopened` may still show its opening. Returns that one, with its purpose, if it
+    /// does so first.
+    async fn accept_beside(
+        &self,
+        trial: &Trial,
+        until: MonotonicTime,
+        (stop, note): (&Stop, &mut (impl FnMut(&[u8]) -> bool + Send)),
+        mut unopened: Unopened<E::Connection>,
+    ) -> AcceptedBeside<E> {
+        let over = &Stop::new();
+        let unopened_ref = &mut unopened;
+        let accepting = move || async move {
+            let accepted = self.0.accept(until, stop, note).await;
+            over.stop();
+            accepted
+        };
+        let opening = move || async move {
+            while !over.is_stopped() {
+                let poll = MonotonicTime::now() + OPENING_POLL;
+                match unopened_ref.purpose(trial, poll).await {
+                    Err(TransportError::TimedOut { .. }) => {}
+                    Ok(Some(purpose)) => {
+                        stop.stop();
+                        return Some(purpose);
+                    }
+                    Ok(None) | Err(_) => return None,
+                }
+            }
+            None
+        };
+        let (accepted, purpose) = self.0.executor().join(accepting, opening).await;
+        (accepted, purpose.map(|purpose| (purpose, unopened)))
+    }
 }
+
+/// Result of [`Streams::accept_beside`]: the next connection, and the earlier one that has shown its opening meanwhile.
+type AcceptedBeside<E> = (
+    Result<Accepted<<E as Endpoint>::Connection>>,
+    Option<(Purpose, Unopened<<E as Endpoint>::Connection>)>,
+);
 
 impl<E: StreamEndpoint> Carrier for Streams<'_, E> {
     type Flow = FlowOf<E>;

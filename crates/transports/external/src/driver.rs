@@ -7,7 +7,7 @@ use std::{
 
 use nix::unistd::{AccessFlags, access};
 use regatta_control::TrialOrder;
-use regatta_model::{WorkloadKind, metric::id, reason, shell::quoted};
+use regatta_model::{IpProtocol, WorkloadKind, metric::id, reason, shell::quoted};
 use regatta_transport::{
     ClientSession, Driver, DriverDescriptor, OptionDefinition, OptionError, OptionKind,
     OptionValues, Result, ServerSession, Stop, TransportError, TrialContext, Unsupported,
@@ -89,6 +89,7 @@ const ENVIRONMENT: OptionDefinition = OptionDefinition {
 static AIOQUIC: DriverDescriptor = DriverDescriptor {
     name: "quic-aioquic",
     title: "QUIC (aioquic)",
+    ip_protocol: Some(IpProtocol::Udp),
     summary: "QUIC of aioquic in Python, a program of its own, as some published experiments used it",
     encrypted: true,
     congestion_control_choosable: true,
@@ -128,6 +129,7 @@ const LIBRARY: &str = "library";
 static QUIC_GO: DriverDescriptor = DriverDescriptor {
     name: "quic-go",
     title: "QUIC (quic-go)",
+    ip_protocol: Some(IpProtocol::Udp),
     summary: "QUIC of quic-go in Go, a program of its own",
     encrypted: true,
     stack: "quic-go",
@@ -151,6 +153,7 @@ static QUIC_GO: DriverDescriptor = DriverDescriptor {
 static PYSCTP: DriverDescriptor = DriverDescriptor {
     name: "sctp-pysctp",
     title: "SCTP (pysctp)",
+    ip_protocol: Some(IpProtocol::Sctp),
     summary: "SCTP of the running kernel through pysctp in Python, a program of its own, as some \
               published experiments used it",
     stack: "pysctp",

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use regatta_model::{Phrase, Problem, Text, reason};
+use regatta_model::{Phrase, Problem, ProblemKind, Text, reason};
 use regatta_transport::TransportError;
 use regatta_transport_sockets::driver::{Dropped, Transmit};
 
@@ -38,7 +38,11 @@ pub(crate) enum End {
 impl End {
     /// Returns the error of an action that failed because of this end.
     pub(crate) fn error(&self, what: Phrase) -> TransportError {
-        TransportError::stack(what)(Problem::failed(self.text(), ""))
+        let kind = match self {
+            Self::Idle => ProblemKind::TimedOut,
+            _ => ProblemKind::Failed,
+        };
+        TransportError::stack(what)(Problem::new(kind, [self.text()], ""))
     }
 
     fn text(&self) -> Text {

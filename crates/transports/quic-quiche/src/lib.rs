@@ -17,6 +17,7 @@ mod statistics;
 mod stream;
 mod tls;
 
+use regatta_model::IpProtocol;
 use regatta_transport::{Carries, DriverDescriptor, MessageSession, StreamSession};
 use regatta_transport_quic_common::driver::{QuicDriver, Sessions};
 use regatta_transport_sockets::endpoints::{Connecting, Listening};
@@ -52,6 +53,7 @@ pub static DRIVER: QuicDriver = QuicDriver {
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     name: "quic-quiche",
     title: "QUIC, quiche",
+    ip_protocol: Some(IpProtocol::Udp),
     summary: "QUIC version 1 with TLS 1.3 by Cloudflare's quiche on BoringSSL",
     carries: Carries::Streams,
     reliable: true,

@@ -11,6 +11,7 @@ mod options;
 mod statistics;
 mod stream;
 
+use regatta_model::IpProtocol;
 use regatta_transport::{Carries, DriverDescriptor, MessageSession, StreamSession};
 use regatta_transport_quic_common::driver::{QuicDriver, Sessions};
 
@@ -47,6 +48,7 @@ pub static DRIVER: QuicDriver = QuicDriver {
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     name: "quic-s2n",
     title: "QUIC, s2n-quic",
+    ip_protocol: Some(IpProtocol::Udp),
     summary: "QUIC version 1 with TLS 1.3 by s2n-quic, one stream for the transfer",
     carries: Carries::Streams,
     reliable: true,

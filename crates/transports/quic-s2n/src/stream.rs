@@ -3,10 +3,11 @@
 use std::{future::poll_fn, sync::Arc, task::Poll};
 
 use bytes::Bytes;
-use regatta_model::reason;
+use regatta_model::{Problem, ProblemKind, reason, reasons};
 use regatta_transport::{ByteStream, MonotonicTime, Received, Result, TransportError};
 use s2n_quic::{
     application::Error as Code,
+    connection,
     stream::{BidirectionalStream, Error, ReceiveStream, SendStream},
 };
 
@@ -48,8 +49,16 @@ pub(crate) struct Held {
     pub(crate) sizes: Sizes,
 }
 
+/// Makes the error of a stream. A connection that the stack gave up after silence of the other end has timed out.
 fn stack_error(error: Error) -> TransportError {
-    TransportError::stack(reason::quic_stream_broke())(error)
+    let broke = reason::quic_stream_broke();
+    match error {
+        Error::ConnectionError {
+            error: connection::Error::IdleTimerExpired { .. },
+            ..
+        } => TransportError::stack(broke)(Problem::new(ProblemKind::TimedOut, reasons(&error), "")),
+        error => TransportError::stack(broke)(error),
+    }
 }
 
 /// Whether the other end closed the connection in good order, so that nothing more will come from

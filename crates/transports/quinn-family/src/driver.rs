@@ -1,5 +1,6 @@
 //! The driver.
 
+use regatta_model::IpProtocol;
 use regatta_transport::{Carries, DriverDescriptor, MessageSession, StreamSession};
 use regatta_transport_quic_common::driver::{QuicDriver, Sessions};
 
@@ -49,6 +50,7 @@ const CAPABILITIES: &[&str] = &[
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     name: stack::NAME,
     title: stack::TITLE,
+    ip_protocol: Some(IpProtocol::Udp),
     summary: stack::SUMMARY,
     carries: Carries::Streams,
     reliable: true,

@@ -1,7 +1,9 @@
 //! A bidirectional stream of the stack as a [`ByteStream`].
 
+use std::error::Error;
+
 use bytes::Bytes;
-use regatta_model::reason;
+use regatta_model::{Problem, ProblemKind, reason, reasons};
 use regatta_transport::{ByteStream, MonotonicTime, Received, Result, TransportError};
 
 use regatta_transport_quic_common::write_buffer::{Pieces, WriteBuffer, pass_on};
@@ -47,8 +49,21 @@ pub struct QuicStream {
     send_window: Option<SendWindow>,
 }
 
-fn stack_error(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> TransportError {
-    TransportError::stack(reason::quic_stream_broke())(error)
+/// Whether an error, or a cause of it, is the idle time-out of the connection.
+fn is_silence(error: &(dyn Error + 'static)) -> bool {
+    matches!(error.downcast_ref(), Some(ConnectionError::TimedOut))
+        || error.source().is_some_and(is_silence)
+}
+
+/// Makes the error of a stream. A connection that the stack gave up after silence of the other end has timed out.
+fn stack_error<E: Error + Send + Sync + 'static>(error: E) -> TransportError {
+    let broke = reason::quic_stream_broke();
+    match is_silence(&error) {
+        true => {
+            TransportError::stack(broke)(Problem::new(ProblemKind::TimedOut, reasons(&error), ""))
+        }
+        false => TransportError::stack(broke)(error),
+    }
 }
 
 impl QuicStream {

@@ -1,7 +1,7 @@
 //! Descriptors of the drivers `tcp`, `tcp-tls` and `mptcp`.
 
 use regatta_control::TrialOrder;
-use regatta_model::{Argument, Handshake, Pattern, WorkloadKind, metric::id, reason};
+use regatta_model::{Argument, Handshake, IpProtocol, Pattern, WorkloadKind, metric::id, reason};
 use regatta_transport::{
     ClientSession, Driver, DriverDescriptor, OptionValues, Result, ServerSession, StreamSession,
     TrialContext, Unsupported, applicable,
@@ -51,6 +51,7 @@ pub(crate) static TCP: KernelTcp = KernelTcp {
     descriptor: &DriverDescriptor {
         name: "tcp",
         title: "TCP",
+        ip_protocol: Some(IpProtocol::Tcp),
         summary: "TCP of the running kernel, not encrypted",
         congestion_control_choosable: true,
         options: SocketOptions::DEFINITIONS,
@@ -71,6 +72,7 @@ pub(crate) static TCP_TLS: KernelTcp = KernelTcp {
     descriptor: &DriverDescriptor {
         name: "tcp-tls",
         title: "TCP with TLS 1.3",
+        ip_protocol: Some(IpProtocol::Tcp),
         summary: "TCP of the running kernel under TLS 1.3 of rustls, with the run's own certificate",
         encrypted: true,
         congestion_control_choosable: true,
@@ -94,6 +96,7 @@ pub(crate) static MPTCP: KernelTcp = KernelTcp {
     descriptor: &DriverDescriptor {
         name: "mptcp",
         title: "MPTCP",
+        ip_protocol: Some(IpProtocol::Tcp),
         summary: "Multipath TCP of the running kernel: one subflow from each address of the path's interface",
         congestion_control_choosable: true,
         capabilities: &["multihoming"],

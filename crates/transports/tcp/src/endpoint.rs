@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use regatta_control::TrialOrder;
 use regatta_model::{Facts, Warning, reason, warning};
 use regatta_transport::{
@@ -25,7 +26,8 @@ use crate::{
     sockets::Sockets,
 };
 
-/// Maximum duration of the layer's handshake on an accepted connection.
+/// Minimum time that the layer's handshake may take on an accepted connection. It may take as long as the connecting end
+/// waits for it.
 const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
 
 /// One end of a trial over TCP, with what only its role has.
@@ -51,6 +53,11 @@ pub struct Listening {
     peer: IpAddr,
     listener: Socket,
     address: SocketAddr,
+    /// Maximum duration of the layer's handshake.
+    handshake_within: Duration,
+    /// Sockets whose handshakes took longer. Closing one would break a flow whose packets the path loses for so long, and which
+    /// then runs out of time at the other end.
+    late: Mutex<Vec<Arc<Connected>>>,
 }
 
 impl Endpoint<Connecting> {
@@ -113,6 +120,8 @@ impl Endpoint<Listening> {
             peer: order.peer,
             listener,
             address,
+            handshake_within: order.connect_deadline.max(HANDSHAKE_TIME),
+            late: Mutex::default(),
         };
         Ok(Self::new(order, sockets, layer, role))
     }
@@ -146,7 +155,7 @@ impl Endpoint<Listening> {
         // What this end sends is answers and the acknowledgement.
         let set = set.and_then(|()| socket.0.set_tcp_nodelay(true));
         let opened = set.map_err(failed()).and_then(|()| {
-            let until = MonotonicTime::now() + HANDSHAKE_TIME;
+            let until = MonotonicTime::now() + self.role.handshake_within;
             self.layer.open(Arc::clone(&socket), true, until)
         });
         match opened {
@@ -155,7 +164,12 @@ impl Endpoint<Listening> {
                 Ok(Some(Accepted::Connection(connection)))
             }
             Err(error) if stop.is_stopped() => Err(error),
-            Err(error) => Ok(Some(Accepted::Failed(error))),
+            Err(error) => {
+                if matches!(error, TransportError::TimedOut { .. }) {
+                    self.role.late.lock().push(socket);
+                }
+                Ok(Some(Accepted::Failed(error)))
+            }
         }
     }
 }

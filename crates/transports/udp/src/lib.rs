@@ -10,7 +10,7 @@ mod reliable;
 mod sockets;
 
 use regatta_control::TrialOrder;
-use regatta_model::{BitRate, Bytes};
+use regatta_model::{BitRate, Bytes, IpProtocol};
 use regatta_transport::{
     Carries, ClientSession, Driver, DriverDescriptor, MessageSession, OptionValues, Result,
     ServerSession, TrialContext, driver_options,
@@ -32,6 +32,7 @@ struct Udp;
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     name: "udp",
     title: "UDP",
+    ip_protocol: Some(IpProtocol::Udp),
     summary: "UDP of the running kernel: one message is one datagram, nothing is sent again",
     carries: Carries::Messages,
     reliable: false,

@@ -1,6 +1,7 @@
 //! Descriptor of the driver `wdt`.
 
 use regatta_control::TrialOrder;
+use regatta_model::IpProtocol;
 use regatta_transport::{
     Carries, ClientSession, Driver, DriverDescriptor, OptionValues, Result, ServerSession,
     TransferSession, TrialContext, Unsupported,
@@ -15,6 +16,7 @@ pub(crate) struct Wdt;
 static WDT: DriverDescriptor = DriverDescriptor {
     name: "wdt",
     title: "WDT",
+    ip_protocol: Some(IpProtocol::Tcp),
     summary: "Warp Data Transfer, version 32: whole files in blocks over several TCP connections",
     carries: Carries::Files,
     congestion_control_choosable: true,

@@ -115,7 +115,7 @@ impl Agent {
             order: Box::new(order),
         });
         match self.receive() {
-            FromAgent::Ready { trial, listen } => {
+            FromAgent::Ready { trial, listen, .. } => {
                 assert_eq!(trial, wanted);
                 listen
             }

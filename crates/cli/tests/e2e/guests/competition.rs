@@ -113,3 +113,80 @@ fn flows_have_round_trips_of_their_own() {
     let share = metric("reno", id::GOODPUT_SHARE_RATIO);
     assert!(share > 0.6, "{share}");
 }
+
+/// A flood of twelve times the path's rate beside flows that have a second to connect: what connects may need longer than that
+/// for its first bytes, and for the end of TLS's handshake. Whatever a stack meets, a flow that gets nothing runs out of time, which
+/// is a result. A round whose flows fail, or are invalid, says nothing.
+#[test]
+fn a_starved_flow_runs_out_of_time_and_the_flood_has_all() {
+    let mut study = head("starved").replace("deadline = \"60s\"", "deadline = \"20s\"");
+    study = study.replace("rounds = 1", "rounds = 10");
+    study += "connect_deadline = \"1s\"\n\
+        [[transport]]\nlabel = \"tcp\"\ndriver = \"tcp\"\n\
+        [[transport]]\nlabel = \"tls\"\ndriver = \"tcp-tls\"\n\
+        [[transport]]\nlabel = \"quinn\"\ndriver = \"quic-quinn\"\n\
+        [[transport]]\nlabel = \"flood\"\ndriver = \"udp\"\nrate = \"12Mbit/s\"\n\
+        [[condition]]\nname = \"path\"\nrate = \"1Mbit/s\"\nrtt = \"20ms\"\nqueue = \"10 packets\"\n\
+        [[workload]]\nname = \"flow\"\nkind = \"bulk\"\nduration = \"12s\"\nmessage = \"1200B\"\n\
+        [workload.probe]\nidle_messages = 0\nunder_load = false\n";
+    for starved in ["tcp", "tls", "quinn"] {
+        study += &format!(
+            "[[competition]]\nname = \"{starved} beside a flood\"\nalone = false\n\
+            [[competition.flow]]\ntransport = \"flood\"\n\
+            [[competition.flow]]\ntransport = \"{starved}\"\n"
+        );
+    }
+    let trials = shared_trials("cli-competition-starved", &study);
+    assert_eq!(trials.len(), 60, "none is repeated");
+    let mut timed_out = 0;
+    for trial in &trials {
+        let metrics = &trial.measurements.metrics;
+        let shown = format!(
+            "{} {:?} {:?}",
+            trial.transport, trial.outcome, trial.reasons
+        );
+        println!("{shown} {:?}", metrics.get(id::GOODPUT_SHARE_RATIO));
+        match trial.outcome {
+            Outcome::Measured => {
+                assert!(metrics[id::GOODPUT_SHARE_RATIO] > 0.5 || trial.transport != "flood");
+            }
+            Outcome::TimedOut => {
+                timed_out += 1;
+                assert_eq!(metrics[id::GOODPUT_SHARE_RATIO], 0.0, "{shown}");
+            }
+            _ => panic!("{shown}"),
+        }
+    }
+    assert!(timed_out > 0, "no flow was starved");
+}
+
+/// Without `ecn` no packet that arrives is ECN-capable, and the queue that marks drops them.
+#[test]
+fn quic_sends_without_ecn_where_it_is_to() {
+    let mut study = head("ecn");
+    for (label, options) in [("with", ""), ("without", "ecn = false\n")] {
+        for driver in ["quic-quinn", "quic-noq"] {
+            study += &format!(
+                "[[transport]]\nlabel = \"{driver} {label}\"\ndriver = \"{driver}\"\n{options}"
+            );
+        }
+    }
+    study += "[[condition]]\nname = \"path\"\nrate = \"10Mbit/s\"\nrtt = \"20ms\"\nqueue = \"8 BDP\"\n\
+        discipline = \"codel\"\necn = true\n\
+        [[workload]]\nname = \"flow\"\nkind = \"bulk\"\nduration = \"3s\"\n";
+    let trials = shared_trials("cli-competition-ecn", &study);
+    assert_eq!(trials.len(), 4);
+    for trial in &trials {
+        assert_eq!(trial.outcome, Outcome::Measured, "{:?}", trial.reasons);
+        let metric = |name: &str| trial.measurements.metrics.get(name).copied();
+        let (capable, marked) = (metric(id::RECEIVED_ECT_PACKETS), metric("path_ecn_marks"));
+        println!(
+            "{}: {capable:?} capable, {marked:?} marked",
+            trial.transport
+        );
+        let is_with = trial.transport.ends_with(" with");
+        assert_eq!(capable > Some(0.0), is_with, "{}", trial.transport);
+        assert_eq!(marked > Some(0.0), is_with, "{}", trial.transport);
+        assert!(is_with || metric("path_aqm_drops") > Some(0.0));
+    }
+}

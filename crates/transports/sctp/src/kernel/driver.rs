@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use regatta_control::TrialOrder;
-use regatta_model::{OptionValue, Phrase, metric::id, reason};
+use regatta_model::{IpProtocol, OptionValue, Phrase, metric::id, reason};
 use regatta_transport::{
     Carries, ClientSession, Driver, DriverDescriptor, OptionError, OptionValues, Result,
     ServerSession, TrialContext, Unsupported, loads_modules,
@@ -22,6 +22,7 @@ pub(crate) struct Sctp;
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     name: "sctp",
     title: "SCTP",
+    ip_protocol: Some(IpProtocol::Sctp),
     summary: "SCTP of the running kernel, one-to-one sockets, over one path or several",
     multiplexes: true,
     capabilities: &["unordered", "multihoming"],

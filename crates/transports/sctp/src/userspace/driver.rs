@@ -1,7 +1,7 @@
 //! Descriptor and capabilities of the driver `sctp-userspace`.
 
 use regatta_control::TrialOrder;
-use regatta_model::metric::id;
+use regatta_model::{IpProtocol, metric::id};
 use regatta_transport::{
     Carries, ClientSession, Driver, DriverDescriptor, OptionValues, Result, ServerSession,
     TrialContext,
@@ -23,6 +23,7 @@ pub(crate) struct SctpUserspace;
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     name: "sctp-userspace",
     title: "SCTP in user space",
+    ip_protocol: Some(IpProtocol::Udp),
     summary: "SCTP by sctp-proto at both ends, its packets carried in UDP",
     multiplexes: true,
     capabilities: &["unordered", "gso"],

@@ -22,7 +22,7 @@ mod tests;
 use std::time::Duration;
 
 use regatta_control::TrialOrder;
-use regatta_model::{Opening, WorkloadKind, reason};
+use regatta_model::{IpProtocol, Opening, WorkloadKind, reason};
 use regatta_transport::{
     ClientSession, Driver, DriverDescriptor, Result, ServerSession, StreamSession, TransportError,
     TrialContext, driver_options, idle_messages_at_once, options::Choice,
@@ -40,6 +40,7 @@ pub(crate) struct UdpReliable;
 static DESCRIPTOR: DriverDescriptor = DriverDescriptor {
     name: "udp-reliable",
     title: "Reliable UDP",
+    ip_protocol: Some(IpProtocol::Udp),
     summary: "reliable delivery over UDP, one message a datagram: stop-and-wait as published, or a \
               sliding window with selective acknowledgement",
     congestion_control_choosable: true,
