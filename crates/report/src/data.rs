@@ -14,7 +14,7 @@ use regatta_model::{
 use regatta_results::{Reader, RunState, checkpoint, state_now};
 
 use crate::{
-    ReportError,
+    ReportError, harm,
     language::tr,
     timeline::{self, HostTimeline},
 };
@@ -57,10 +57,11 @@ fn read(dir: &Path) -> Result<RunData, regatta_results::ResultsError> {
         checkpoint(dir);
         reader = Reader::open(dir)?;
     }
-    let (trials, repeated) = last_attempts(reader.trials()?);
+    let (mut trials, repeated) = last_attempts(reader.trials()?);
     let mut hosts = Vec::new();
     reader.host_samples(&mut |batch| timeline::add(&mut hosts, &batch))?;
     let header = reader.header()?;
+    harm::add(&header.study, &mut trials);
     let nodes = match header.study.guest.clock {
         Clock::Real => reader.nodes()?,
         Clock::Virtual => BTreeMap::new(),

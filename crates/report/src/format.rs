@@ -117,6 +117,7 @@ impl Scale {
     pub fn estimate(self, value: f64, interval: Option<[f64; 2]>, n: u64) -> String {
         let shown = self.quantity(value);
         match interval {
+            Some(ends) if is_of_equals(ends) => tr!("{}\nequal in all {} trials", shown, n),
             Some(ends) => {
                 let [low, high] = self.ends(value, ends);
                 tr!("{}\n95 % interval [{}, {}], n = {}", shown, low, high, n)
@@ -272,6 +273,16 @@ pub fn times_form(ratio: f64) -> u64 {
 
 /// Ratio of the ends of an interval above which it says too little to be shown: the rounds are too few.
 const WIDEST: f64 = 3.0;
+
+/// Largest width of an interval of equal repeats, as a part of its ends: those of virtual time differ by single packets.
+const EQUAL: f64 = 1e-4;
+
+/// Whether an interval is that of repeats without a spread: it shows that they did not vary, and is no estimate of
+/// how much they could.
+#[must_use]
+pub fn is_of_equals([low, high]: [f64; 2]) -> bool {
+    high - low <= EQUAL * low.abs().min(high.abs())
+}
 
 /// Whether the interval of a ratio says enough to be shown.
 #[must_use]

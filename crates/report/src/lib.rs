@@ -16,6 +16,7 @@ mod data;
 mod error;
 pub mod figure_files;
 pub mod format;
+mod harm;
 pub mod html;
 pub mod labels;
 pub mod language;

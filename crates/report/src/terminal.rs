@@ -16,7 +16,7 @@ use crate::{
     RunData, Summary,
     analysis::{Cell, ClaimOutcome, SweepResult, beside, claims_line, other_means},
     brief,
-    format::{Scale, capital},
+    format::{Scale, capital, is_of_equals},
     labels::Labels,
     language::{self, plural, swept, tr},
     outcomes::{reasons, write_gates},
@@ -311,7 +311,7 @@ fn letters<'a>(summary: &'a Summary, cell: &Cell) -> Option<&'a str> {
         .and_then(|verdict| verdict.letters(&cell.transport))
 }
 
-/// Formats a mean with its interval; if every trial has the same value, as one without variation.
+/// Formats a mean with its interval; if the trials have equal values, as one without variation.
 fn mean(
     text: String,
     (value, interval): (f64, Option<[f64; 2]>),
@@ -319,7 +319,7 @@ fn mean(
     wide: bool,
 ) -> String {
     match interval {
-        Some(ends) if ends[0] < ends[1] => {
+        Some(ends) if !is_of_equals(ends) => {
             let gap = if wide { "\u{a0}" } else { "\n" };
             // No break within the brackets.
             let [low, high] = scale

@@ -45,8 +45,8 @@ pub struct CompareArgs {
     /// of cells and transports, in virtual time by any trial, or if a cell of the first run was not measured again; with a
     /// limit also if a metric of a cell changed by this percentage or more, by a difference that was detected, whose
     /// corrected interval is wholly beyond 0. `slower:5%` and `faster:5%` are by the metric of the workload's ranking;
-    /// others are `goodput`, `delay`, `cpu`, `host-cpu`, `retransmissions`, `set-up`, `memory` or a name of
-    /// `regatta list metrics`, each with `-worse`, which may be left out, `-better`, `-higher` or `-lower`:
+    /// others are `goodput`, `share`, `harm`, `fairness`, `convergence`, `delay`, `cpu`, `host-cpu`, `retransmissions`,
+    /// `set-up`, `memory` or a name of `regatta list metrics`, each with `-worse`, which may be left out, `-better`, `-higher` or `-lower`:
     /// `delay-worse:10%`. Of several any fails the gate. Where nothing has changed, failures and each of the
     /// two families of metrics fail it by chance in at most 5 % of all comparisons (`slower` in about 2 %, since a false difference is as often
     /// `faster`)

@@ -5,12 +5,15 @@ use regatta_model::{Unit, metric::id};
 
 use super::{ranking::RankedGroup, summary::MetricSummary};
 use crate::{
-    format::{Scale, list},
+    format::{Scale, is_of_equals, list},
     language::{decimal, tr},
 };
 
 /// Maximum number of flows that are named.
 const MAX_NAMED: usize = 4;
+
+/// Relative difference of two shares that rounding explains.
+const TOLERANCE: f64 = 1e-9;
 
 /// Returns the shares of the flows of a competition, as a clause; `None` for work that transports do alone, or without
 /// shares.
@@ -55,18 +58,34 @@ pub fn shares(group: &RankedGroup<'_>) -> Option<String> {
             share(last.1)
         ),
     };
-    let fair = 1.0 / flows.len() as f64;
+    let fair = fair_share(group, first.0).unwrap_or(1.0 / flows.len() as f64);
     Some(match first.1.ci95 {
         None => tr!("{} (one round)", taken),
-        Some([low, _]) if low <= fair => tr!("{}, which may be its fair share", taken),
-        Some(_) => taken,
+        Some(ends) => {
+            let taken = match is_of_equals(ends) {
+                true => tr!("{} (equal in all rounds)", taken),
+                false => taken,
+            };
+            match ends[0] <= fair * (1.0 + TOLERANCE) {
+                true => tr!("{}, which may be its fair share", taken),
+                false => taken,
+            }
+        }
     })
+}
+
+/// Returns the mean of a flow's max-min fair share; `None` where its trials have none.
+fn fair_share(group: &RankedGroup<'_>, transport: &str) -> Option<f64> {
+    let mut cells = group.cells.iter();
+    let cell = cells.find(|cell| cell.transport == transport)?;
+    Some(cell.metrics.get(id::FAIR_SHARE_RATIO)?.mean)
 }
 
 /// Returns a share with its interval: `60 % [57, 63]`.
 fn share(share: &MetricSummary) -> String {
     let scale = Scale::for_largest(Unit::Ratio, 1.0);
-    let interval = share.ci95.map(|ends| scale.ends(share.mean, ends));
+    let interval = share.ci95.filter(|ends| !is_of_equals(*ends));
+    let interval = interval.map(|ends| scale.ends(share.mean, ends));
     let interval = interval.map_or_else(String::new, |[low, high]| format!(" [{low}, {high}]"));
     scale.quantity(share.mean) + &interval
 }
@@ -190,6 +209,49 @@ mod tests {
             study.has_cell(&trial.transport, work)
         });
         data
+    }
+
+    /// Two flows of `a` compete with `b`, and each runs alone as well; the second flow of `a` times out.
+    #[test]
+    fn harm_is_the_part_of_the_goodput_alone_that_the_others_take() {
+        let study = "rounds = 2\n[[transport]]\nlabel = 'a'\ndriver = 'tcp'\n\
+            [[transport]]\nlabel = 'b'\ndriver = 'tcp'\ncc = 'reno'\n\
+            [[condition]]\nname = 'c'\n[[workload]]\nkind = 'bulk'\nname = 'flow'\n\
+            [[competition]]\nname = 'all'\n[[competition.flow]]\ntransport = 'a'\ncount = 2\n\
+            [[competition.flow]]\ntransport = 'b'\n";
+        let mut data = run(study, |[transport, _, workload], round| {
+            let goodput = match (workload, transport) {
+                ("flow", _) => 10e6 + f64::from(round) * 10e6,
+                (_, "a") => 7.5e6,
+                (_, "b") => 25e6,
+                _ => return trial(round, Outcome::TimedOut, &[]),
+            };
+            trial(round, Outcome::Measured, &[(id::GOODPUT_BPS, goodput)])
+        });
+        crate::harm::add(&data.header.study, &mut data.trials);
+        let harm = |transport: &str, workload: &str, round: u32| {
+            let mut trials = data.trials.iter();
+            let found = trials.find(|it| {
+                let of = (it.transport.as_str(), it.workload.as_str(), it.round);
+                of == (transport, workload, round)
+            });
+            found?.measurements.metrics.get(id::HARM_RATIO).copied()
+        };
+        assert_eq!(harm("a", "all", 0), Some(0.25));
+        assert_eq!(harm("a", "all", 1), Some(0.625));
+        // It has more than alone.
+        assert_eq!(harm("b", "all", 0), Some(0.0));
+        assert_eq!(harm("a 2", "all", 1), Some(1.0));
+        assert_eq!(harm("a", "flow", 0), None);
+    }
+
+    #[test]
+    fn shares_of_equal_repeats_have_no_interval() {
+        let data = competing(&["short"], |_| 0.6);
+        let lines = summarise(&data).verdict.headline;
+        let equals =
+            "short, equals: `b` takes 50.0 % of the goodput beside `b 2` (equal in all rounds)";
+        assert!(lines[1].starts_with(equals), "{lines:?}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Wording of the margin by which one transport is faster than another.
 
 use crate::{
-    format::{at_least, is_narrow, percent, times_form, two_digits, with_interval},
+    format::{at_least, is_narrow, is_of_equals, percent, times_form, two_digits, with_interval},
     language::{plural, tr},
 };
 
@@ -60,6 +60,16 @@ impl Margin {
                 self.at_least(other),
                 rounds
             );
+        }
+        if is_of_equals(self.interval) {
+            let margin = match self.ratio < 1.0 {
+                true => {
+                    let by = two_digits((1.0 - self.ratio) * 100.0);
+                    tr!("{} % slower than `{}`", by, other)
+                }
+                false => self.headline(other),
+            };
+            return tr!("{} (equal in all {} rounds)", margin, rounds);
         }
         if self.ratio >= 2.0 {
             let [ratio, low, high] = with_interval(self.ratio, self.interval);
@@ -179,6 +189,23 @@ mod tests {
         for (ratio, interval, text) in cases {
             assert_eq!(Margin { ratio, interval }.than("b", 5, 0.03), text);
         }
+    }
+
+    /// As in virtual time: an interval of some millionths would look like an estimate.
+    #[test]
+    fn a_margin_of_equal_repeats_has_no_interval() {
+        let margin = |ratio: f64, width: f64| {
+            let interval = [ratio - width, ratio + width];
+            Margin { ratio, interval }.than("b", 5, 0.03)
+        };
+        let equal = "22 % faster than `b` (equal in all 5 rounds)";
+        assert_eq!(margin(1.22, 0.0), equal);
+        let slower = "5.0 % slower than `b` (equal in all 5 rounds)";
+        assert_eq!(margin(0.95, 0.0), slower);
+        assert_eq!(margin(1.22, 2e-5), equal);
+        assert!(margin(1.22, 2e-4).contains("interval"));
+        let times = "3.6 times as fast as `b` (equal in all 5 rounds)";
+        assert_eq!(margin(3.6, 0.0), times);
     }
 
     #[test]

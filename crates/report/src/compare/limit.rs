@@ -185,10 +185,10 @@ mod tests {
             ("dealy-worse:5%", "did you mean `delay-worse`?"),
             ("retransmision:5%", "did you mean `retransmissions`?"),
             ("fialed", "did you mean `failed`?"),
-            ("xyz:5%", "the metrics are `goodput`, `delay`"),
+            ("xyz:5%", "the metrics are `goodput`, `share`"),
             ("slower", "a limit and a percentage are asked for"),
             ("slower:fast", "write a limit such as `slower:5%`"),
-            ("xyz:fast", "the metrics are `goodput`, `delay`"),
+            ("xyz:fast", "the metrics are `goodput`, `share`"),
             ("packets_sent:5%", "write `packets_sent-higher`"),
         ] {
             let error = read(text).expect_err(text);

@@ -165,7 +165,7 @@ fn compared(position: usize, directory: &str, run: &Indexed<'_>) -> ComparedRun 
 
 fn method() -> Vec<String> {
     [
-        "Each cell is compared by the metric of its workload's ranking and by goodput, round-trip delay under load, CPU per byte and of the host, retransmissions, set-up time, and the metrics that `--fail-on` names: the ratio of geometric means over the rounds of each run, as two independent samples, tested by Welch's t-test of the logarithms (1947)",
+        "Each cell is compared by the metric of its workload's ranking and by goodput, round-trip delay under load, CPU per byte and of the host, retransmissions, set-up time, of flows of a competition also by share, harm, Jain's index and convergence time, and the metrics that `--fail-on` names: the ratio of geometric means over the rounds of each run, as two independent samples, tested by Welch's t-test of the logarithms (1947)",
         "A trial that failed, timed out or delivered nothing counts in the metric of the ranking and in goodput: as a rate of zero, or as a time without end. Means are then arithmetic ones of rates, or harmonic ones of times, and the logarithm of their ratio has its error from the delta method",
         "A metric that is zero in every round of one run has no ratio: the numbers of rounds above zero are compared by Fisher's exact test (1935), corrected by Holm's procedure over all of them; in virtual time one round is enough",
         "Failed trials are counted against those that were started, by Fisher's exact test (1935), one-sided, for each cell and for all cells of a transport, corrected by Holm's procedure at 5 %; in virtual time nothing fails by chance, and any further failed trial counts",

@@ -13,7 +13,10 @@ use super::{
 };
 use crate::{
     analysis::{Conclusion, better},
-    format::{self, CommonUnit, difference, grouped, is_narrow, list, ratio_number, with_interval},
+    format::{
+        self, CommonUnit, difference, grouped, is_narrow, is_of_equals, list, ratio_number,
+        with_interval,
+    },
 };
 
 /// Number of cells that a sentence names; the others are counted.
@@ -360,12 +363,17 @@ pub fn outcome(metric: &MetricPair) -> String {
             };
             let mut ends = ends.map(shown);
             ends.sort_by(f64::total_cmp);
+            let is_equal = metric.interval.is_some_and(is_of_equals);
             let [change, low, high] = with_interval(shown(ratio), ends);
             let amount = match is_factor {
                 true => Amount::Beside(format!("{change} times as much")),
                 false => Amount::Percent(change),
             };
-            format!("{} [{low},\u{a0}{high}]", amount.with(direction(metric)))
+            let amount = amount.with(direction(metric));
+            match is_equal {
+                true => format!("{amount} (equal in all rounds)"),
+                false => format!("{amount} [{low},\u{a0}{high}]"),
+            }
         }
         (Conclusion::Faster | Conclusion::Slower, None) => {
             let word = direction(metric);

@@ -16,8 +16,8 @@ use crate::{
     RunData, Summary,
     analysis::{Comparison, Difference, Failure, PublishedBeside, compared_metrics},
     format::{
-        Scale, capital, grouped, is_narrow, list, number, p_value, signed_percent, with_interval,
-        without_zeros,
+        Scale, capital, grouped, is_narrow, is_of_equals, list, number, p_value, signed_percent,
+        with_interval, without_zeros,
     },
     html::figures::Styles,
     language::{self, decimal, tr},
@@ -69,6 +69,7 @@ fn change(difference: &Difference) -> Entry {
     let ratio = claim.ratio.map_or_else(|| "–".to_owned(), percent);
     match claim.interval {
         Some(ends) if !is_narrow(ends) => figure_over("–", tr!("too few rounds")),
+        Some(ends) if is_of_equals(ends) => figure_over(ratio, tr!("equal in all rounds")),
         ends => figure_over(ratio, interval(ends.map(|ends| ends.map(percent)))),
     }
 }
@@ -123,6 +124,9 @@ fn pair(summary: &Summary, c: &Comparison, scale: Scale) -> Row {
     };
     let ratio = match (claim.ratio, claim.interval) {
         (_, Some(ends)) if !is_narrow(ends) => figure_over("–", tr!("too few rounds")),
+        (Some(ratio), Some(ends)) if is_of_equals(ends) => {
+            figure_over(format!("{}×", number(ratio)), tr!("equal in all rounds"))
+        }
         (Some(ratio), Some(ends)) => {
             let [ratio, low, high] = with_interval(ratio, ends);
             let ends = interval(Some([low, high])) + &tr!(" at {} %", level(claim.confidence));
@@ -231,7 +235,8 @@ fn beside(data: &RunData, figures: &[&PublishedBeside], caption: String) -> Tabl
     let cells = |it: &PublishedBeside, scale: Scale| {
         let permits = permitted(it, scale);
         let measured = it.measured.map_or_else(none, |measured| {
-            let ends = it.measured_ci95.map(|ends| scale.ends(measured, ends));
+            let ends = it.measured_ci95.filter(|ends| !is_of_equals(*ends));
+            let ends = ends.map(|ends| scale.ends(measured, ends));
             figure_over(scale.text(measured), interval(ends))
         });
         [figure_over(scale.text(it.published), permits), measured]

@@ -16,7 +16,7 @@ use crate::{
     Summary,
     analysis::{Cell, MeanOfAll},
     data::CellGroup,
-    format::Scale,
+    format::{Scale, is_of_equals},
     language::tr,
 };
 pub use answer::{answer, telling};
@@ -215,8 +215,7 @@ fn mean_entry(cell: &Cell, name: &str, scale: Scale) -> Entry {
     let sub = match ends {
         None if all.is_some_and(MeanOfAll::lacks_rounds) => String::new(),
         None => tr!("no interval: one trial"),
-        // Nothing varies where every trial has the same value.
-        Some([low, high]) if low >= high => String::new(),
+        Some(ends) if is_of_equals(ends) => tr!("equal in all trials"),
         Some(ends) => interval(Some(scale.ends(value, ends))),
     };
     let kind = cell.kind_of_mean(name).into_iter();

@@ -14,7 +14,7 @@ use crate::{
     RunData, Summary,
     analysis::{Cell, compared_metrics, other_means},
     data::CellGroup,
-    format::number,
+    format::{is_of_equals, number},
     html::figures::Styles,
     language::{self, tr},
 };
@@ -121,9 +121,10 @@ pub fn descriptions(data: &RunData, summary: &Summary) -> Vec<Table> {
         let scale = scale(summary, definition);
         let value = |value: Option<f64>| value.map_or_else(none, |v| figure(scale.text(v)));
         let span = |[low, high]: [String; 2]| figure(tr!("{} to {}", low, high));
-        let interval = |estimate: Option<f64>, ends: Option<[f64; 2]>| {
-            let ends = estimate.zip(ends);
-            ends.map_or_else(none, |(estimate, ends)| span(scale.ends(estimate, ends)))
+        let interval = |estimate: Option<f64>, ends: Option<[f64; 2]>| match estimate.zip(ends) {
+            None => none(),
+            Some((_, ends)) if is_of_equals(ends) => figure(tr!("equal in all trials")),
+            Some((estimate, ends)) => span(scale.ends(estimate, ends)),
         };
         let values = |ends: [f64; 2]| span(ends.map(|end| scale.text(end)));
         for group in data.plain_groups() {

@@ -7,6 +7,7 @@ use super::{Entry, Row, Table, figure_over, interval, none, row, scale};
 use crate::{
     RunData, Summary,
     analysis::{SweepCell, SweepResult},
+    format::is_of_equals,
     language::{self, quantity, tr},
 };
 
@@ -50,7 +51,7 @@ fn table(data: &RunData, summary: &Summary, sweep: &SweepResult) -> Option<Table
         let Some(value) = cell.value else {
             return figure_over("–", trials);
         };
-        let ends = cell.ci95.filter(|[low, high]| low < high);
+        let ends = cell.ci95.filter(|ends| !is_of_equals(*ends));
         let ends = interval(ends.map(|ends| scale.ends(value, ends)));
         figure_over(scale.text(value), ends + &trials)
     };
