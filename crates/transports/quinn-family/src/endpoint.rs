@@ -170,7 +170,7 @@ impl<R: ConnectionRole> QuicEndpoint<R> {
         let made = || -> io::Result<(Endpoint, usize, usize)> {
             let _inside = runtime.enter();
             let (socket, send_packets, receive_packets) =
-                stack::wrap(socket, sizes.most_segments())?;
+                stack::wrap(socket, (sizes.most_segments(), options.ecn))?;
             let mut config = EndpointConfig::default();
             config
                 .max_udp_payload_size(sizes.payload_bytes)
@@ -190,8 +190,14 @@ impl<R: ConnectionRole> QuicEndpoint<R> {
             .map_err(TransportError::io(reason::cannot_read_socket_address()))?;
 
         let migrate_after = options.migrate_after.filter(|_| R::CONNECTS);
-        let migration = migrate_after
-            .map(|after| Migration::new(after, order.local, *sizes, Arc::clone(&drops)));
+        let migration = migrate_after.map(|after| {
+            Migration::new(
+                after,
+                order.local,
+                (*sizes, options.ecn),
+                Arc::clone(&drops),
+            )
+        });
         let handshake = order.workload.kind.handshake();
         let end = order.role.name();
         let warnings = [buffers.warning(end), files.warning(), needs.warning()];

@@ -27,17 +27,25 @@ pub(crate) struct Migration {
     after: Duration,
     local: IpAddr,
     sizes: Sizes,
+    /// Whether packets are ECN-capable.
+    ecn: bool,
     drops: Arc<Drops>,
     begun: AtomicBool,
     done: OnceLock<Result<(), String>>,
 }
 
 impl Migration {
-    pub(crate) fn new(after: Duration, local: IpAddr, sizes: Sizes, drops: Arc<Drops>) -> Self {
+    pub(crate) fn new(
+        after: Duration,
+        local: IpAddr,
+        (sizes, ecn): (Sizes, bool),
+        drops: Arc<Drops>,
+    ) -> Self {
         Self {
             after,
             local,
             sizes,
+            ecn,
             drops,
             begun: AtomicBool::new(false),
             done: OnceLock::new(),
@@ -65,7 +73,7 @@ impl Migration {
         let (socket, _) = socket::bind(self.local, None, receive, send)?;
         let moved = || -> io::Result<()> {
             let counters = Counters::of(&socket)?;
-            let (socket, ..) = stack::wrap(socket, self.sizes.most_segments())?;
+            let (socket, ..) = stack::wrap(socket, (self.sizes.most_segments(), self.ecn))?;
             endpoint.rebind_abstract(socket)?;
             self.drops.moved_to(counters);
             Ok(())

@@ -44,6 +44,7 @@ driver_options! {
         // The stacks' own default; `docs/stacks.md` compares it with AWS-LC.
         crypto: Crypto = crypto_option(Crypto::Ring);
         ..Common::{mode, gso, mtu_discovery};
+        ecn: bool = true, "packets of this end are ECN-capable (ECT(0)); without it a queue that marks drops them";
         migrate_after: Option<Duration> = MIGRATE_AFTER;
         ..Common::{stream_window, receive_buffer, send_buffer, keylog};
         qlog: bool = EVENT_LOG;
@@ -166,7 +167,7 @@ mod tests {
         let options = Options::read(&BTreeMap::new());
         assert_eq!(options.cc.into_str(), "cubic");
         assert_eq!(options.crypto, Crypto::Ring);
-        assert!(!options.qlog);
+        assert!(!options.qlog && options.ecn);
         assert_eq!(options.migrate_after, None);
     }
 
@@ -199,8 +200,9 @@ mod tests {
         let options = Options::read(&BTreeMap::from([
             ("migrate_after".to_owned(), text("500ms")),
             ("qlog".to_owned(), OptionValue::Flag(true)),
+            ("ecn".to_owned(), OptionValue::Flag(false)),
         ]));
         assert_eq!(options.migrate_after, Some(Duration::from_millis(500)));
-        assert!(options.qlog);
+        assert!(options.qlog && !options.ecn);
     }
 }

@@ -51,20 +51,28 @@ pub(crate) type Socket = Arc<dyn AsyncUdpSocket>;
 const MAX_SEGMENTS: usize = 10;
 
 /// quinn's own socket with a lower limit on packets per call of the kernel, for packet sizes of
-/// which ten are more than the kernel takes.
+/// which ten are more than the kernel takes, or without ECN, which quinn has no setting for: its packets are not
+/// ECN-capable, so that its validation (RFC 9000 §13.4.2) turns ECN off.
 #[derive(Debug)]
-struct FewerSegments {
+struct LimitedSocket {
     inner: Socket,
     most: usize,
+    ecn: bool,
 }
 
-impl AsyncUdpSocket for FewerSegments {
+impl AsyncUdpSocket for LimitedSocket {
     fn create_io_poller(self: Arc<Self>) -> Pin<Box<dyn UdpPoller>> {
         Arc::clone(&self.inner).create_io_poller()
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
-        self.inner.try_send(transmit)
+        match self.ecn {
+            true => self.inner.try_send(transmit),
+            false => self.inner.try_send(&Transmit {
+                ecn: None,
+                ..transmit.clone()
+            }),
+        }
     }
 
     fn poll_recv(
@@ -93,15 +101,20 @@ impl AsyncUdpSocket for FewerSegments {
     }
 }
 
-/// Wraps a socket for quinn, which then gives the kernel at most `most` packets at once; returns it with the maximum
+/// Wraps a socket for quinn, which then gives the kernel at most `most` packets at once, that are ECN-capable only with
+/// `ecn`; returns it with the maximum
 /// numbers of packets sent (UDP_SEGMENT) and received (UDP_GRO) at once, one if the kernel cannot do that.
 ///
 /// # Errors
 /// An error of the runtime that does not take the socket.
-pub(crate) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, usize, usize)> {
+pub(crate) fn wrap(
+    socket: UdpSocket,
+    (most, ecn): (usize, bool),
+) -> io::Result<(Socket, usize, usize)> {
     let inner = TokioRuntime.wrap_udp_socket(socket)?;
-    let wrapped: Socket = if inner.max_transmit_segments() > most && most < MAX_SEGMENTS {
-        Arc::new(FewerSegments { inner, most })
+    let is_limited = inner.max_transmit_segments() > most && most < MAX_SEGMENTS;
+    let wrapped: Socket = if is_limited || !ecn {
+        Arc::new(LimitedSocket { inner, most, ecn })
     } else {
         inner
     };

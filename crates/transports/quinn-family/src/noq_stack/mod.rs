@@ -58,18 +58,21 @@ pub(crate) const MAX_WINDOW_PACKETS: u64 = 1536;
 const MAX_SEGMENTS: usize = 10;
 
 /// noq's own socket with a lower limit on packets per call of the kernel, for packet sizes of which
-/// ten are more than the kernel takes.
+/// ten are more than the kernel takes, or without ECN, which noq has no setting for: its packets are not ECN-capable, so that
+/// its validation (RFC 9000 §13.4.2) turns ECN off.
 #[derive(Debug)]
-struct FewerSegments<T> {
+struct LimitedSocket<T> {
     inner: T,
     most: NonZeroUsize,
+    ecn: bool,
 }
 
-impl AsyncUdpSocket for FewerSegments<Socket> {
+impl AsyncUdpSocket for LimitedSocket<Socket> {
     fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
-        Box::pin(FewerSegments {
+        Box::pin(LimitedSocket {
             inner: self.inner.create_sender(),
             most: self.most,
+            ecn: self.ecn,
         })
     }
 
@@ -95,13 +98,24 @@ impl AsyncUdpSocket for FewerSegments<Socket> {
     }
 }
 
-impl UdpSender for FewerSegments<Pin<Box<dyn UdpSender>>> {
+impl UdpSender for LimitedSocket<Pin<Box<dyn UdpSender>>> {
     fn poll_send(
         mut self: Pin<&mut Self>,
         transmit: &Transmit<'_>,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<()>> {
-        self.inner.as_mut().poll_send(transmit, cx)
+        let is_capable = self.ecn;
+        let inner = self.inner.as_mut();
+        match is_capable {
+            true => inner.poll_send(transmit, cx),
+            false => {
+                let transmit = Transmit {
+                    ecn: None,
+                    ..transmit.clone()
+                };
+                inner.poll_send(&transmit, cx)
+            }
+        }
     }
 
     fn max_transmit_segments(&self) -> NonZeroUsize {
@@ -109,18 +123,21 @@ impl UdpSender for FewerSegments<Pin<Box<dyn UdpSender>>> {
     }
 }
 
-/// Wraps a socket for noq, which then gives the kernel at most `most` packets at once; returns it with the maximum
+/// Wraps a socket for noq, which then gives the kernel at most `most` packets at once, that are ECN-capable only with `ecn`;
+/// returns it with the maximum
 /// numbers of packets sent (UDP_SEGMENT) and received (UDP_GRO) at once, one if the kernel cannot do that.
 ///
 /// # Errors
 /// An error of the runtime that does not take the socket.
-pub(crate) fn wrap(socket: UdpSocket, most: usize) -> io::Result<(Socket, usize, usize)> {
+pub(crate) fn wrap(
+    socket: UdpSocket,
+    (most, ecn): (usize, bool),
+) -> io::Result<(Socket, usize, usize)> {
     let inner = TokioRuntime.wrap_udp_socket(socket)?;
     let can = inner.create_sender().max_transmit_segments().get();
+    let is_limited = can > most && most < MAX_SEGMENTS;
     let wrapped: Socket = match NonZeroUsize::new(most) {
-        Some(fewer) if can > most && most < MAX_SEGMENTS => {
-            Box::new(FewerSegments { inner, most: fewer })
-        }
+        Some(most) if is_limited || !ecn => Box::new(LimitedSocket { inner, most, ecn }),
         _ => inner,
     };
     let send_packets = can.min(most).min(MAX_SEGMENTS);
