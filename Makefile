@@ -127,8 +127,10 @@ competition: build lab-kernel ## Measure several transports on one bottleneck, i
 	rm -rf regatta-results/competition-bbr
 	./regatta run competition-bbr --jobs 2 --no-progress --out regatta-results/competition-bbr
 	$(call study,competition-equals)
+	$(call study,competition-long)
 	$(call study,competition-rtt)
-	scripts/competition ./regatta $(addprefix regatta-results/competition-,bbr equals rtt)
+	$(call study,competition-queues)
+	scripts/competition ./regatta $(foreach part,bbr equals long rtt queues,$(part)=regatta-results/competition-$(part))
 
 handshakes: build lab-kernel ## Measure short exchanges by handshake, in docs/transports/quic-noq.md
 	$(call study,handshakes)
