@@ -182,7 +182,7 @@ pub fn check_endings(study: &Study) -> Result<(), RegistryError> {
     if study.guest.clock != Clock::Virtual {
         return Ok(());
     }
-    let for_a_time = |it: &&Workload| {
+    let for_a_time = |it: &Workload| {
         matches!(
             it.kind,
             WorkloadKind::Bulk {
@@ -191,15 +191,18 @@ pub fn check_endings(study: &Study) -> Result<(), RegistryError> {
             }
         )
     };
-    let Some(workload) = study.workloads.iter().find(for_a_time) else {
-        return Ok(());
-    };
     let never_waits = |it: &&Transport| {
         regatta_agent::find_driver(&it.driver).is_some_and(|driver| driver.never_waits(&it.options))
     };
-    match study.transports.iter().find(never_waits) {
+    let endless = study.transports.iter().filter(never_waits);
+    let endless = endless.flat_map(|it| study.workloads.iter().map(move |work| (it, work)));
+    // A flow of a competition may have work of its own.
+    let mut endless = endless.filter(|(it, work)| {
+        study.has_cell(&it.label, work) && for_a_time(work.of_transport(&it.label))
+    });
+    match endless.next() {
         None => Ok(()),
-        Some(Transport { label, driver, .. }) => Err(RegistryError::transport(
+        Some((Transport { label, driver, .. }, workload)) => Err(RegistryError::transport(
             format!(
                 "`{label}` has no rate and never waits, so that in virtual time the `duration` of `{}` is never over",
                 workload.name
@@ -261,5 +264,25 @@ mod tests {
     fn a_part_of_a_name_is_enough_for_a_suggestion() {
         let [option, _] = hints("quinn");
         assert!(option.starts_with("did you mean `quic-quinn`?"), "{option}");
+    }
+
+    /// In virtual time a flow that never waits sends a script beside one that sends for a time.
+    #[test]
+    fn only_what_a_transport_does_itself_must_come_to_an_end() {
+        let study = |flow: &str| {
+            let text = format!(
+                "name = \"s\"\nbed = \"uml\"\nclock = \"virtual\"\n\
+                [[transport]]\ndriver = \"tcp\"\n[[transport]]\ndriver = \"udp\"\n\
+                [[condition]]\nname = \"c\"\nrate = \"1Mbit/s\"\n\
+                [[workload]]\nname = \"flow\"\nkind = \"bulk\"\nduration = \"1s\"\ntransports = [\"tcp\"]\n\
+                [[workload]]\nname = \"few\"\nkind = \"script\"\ntransports = [\"udp\"]\n\
+                [[workload.flow]]\nsteps = [{{ send = \"1kB\" }}]\n\
+                [[competition]]\nworkload = \"flow\"\n[[competition.flow]]\ntransport = \"tcp\"\n\
+                [[competition.flow]]\ntransport = \"udp\"\n{flow}"
+            );
+            Study::parse(&text, "s.toml").unwrap_or_else(|error| panic!("{error}"))
+        };
+        assert!(check_endings(&study("workload = \"few\"\n")).is_ok());
+        assert!(check_endings(&study("")).is_err());
     }
 }
