@@ -245,6 +245,27 @@ mod tests {
         assert_eq!(harm("a", "flow", 0), None);
     }
 
+    /// A flow of messages of a script has no goodput, by which its competition is compared.
+    #[test]
+    fn a_flow_with_work_of_its_own_delivers_something() {
+        let study = "rounds = 2\n[[transport]]\nlabel = 'a'\ndriver = 'tcp'\n\
+            [[transport]]\nlabel = 'b'\ndriver = 'udp'\n[[condition]]\nname = 'c'\n\
+            [[workload]]\nkind = 'bulk'\nname = 'flow'\n[[workload]]\nkind = 'script'\nname = 'few'\n\
+            [[competition]]\nname = 'both'\nalone = false\n[[competition.flow]]\ntransport = 'a'\n\
+            [[competition.flow]]\ntransport = 'b'\nworkload = 'few'\n";
+        let data = run(study, |[transport, _, _], round| {
+            let metric = match transport {
+                "a" => (id::GOODPUT_BPS, 1e6),
+                _ => (id::MESSAGES_DELIVERED, 10.0),
+            };
+            trial(round, Outcome::Measured, &[metric])
+        });
+        let summary = summarise(&data);
+        let mut cells = summary.cells.iter();
+        let flow = cells.find(|it| it.transport == "b" && it.workload == "both");
+        assert_eq!(flow.map(|it| it.failures.len()), Some(0));
+    }
+
     #[test]
     fn shares_of_equal_repeats_have_no_interval() {
         let data = competing(&["short"], |_| 0.6);

@@ -70,6 +70,9 @@ pub const METRICS: [&str; 9] = [
 
 /// Returns the kinds of failure that occurred in the trials of a cell.
 pub fn of(trials: &[&TrialRecord], workload: &Workload) -> Vec<Failure> {
+    // A flow of a competition may have work of its own.
+    let transport = trials.first().map(|trial| trial.transport.as_str());
+    let workload = transport.map_or(workload, |it| workload.of_transport(it));
     let measured = trials.iter().filter(|it| it.outcome == Outcome::Measured);
     let measured: Vec<_> = measured.map(|it| &it.measurements.metrics).collect();
     let failed = (trials.iter())
