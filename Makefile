@@ -129,8 +129,9 @@ competition: build lab-kernel ## Measure several transports on one bottleneck, i
 	$(call study,competition-equals)
 	$(call study,competition-long)
 	$(call study,competition-rtt)
+	$(call study,competition-rtt-target)
 	$(call study,competition-queues)
-	scripts/competition ./regatta $(foreach part,bbr equals long rtt queues,$(part)=regatta-results/competition-$(part))
+	scripts/competition ./regatta $(foreach part,bbr equals long rtt rtt-target queues,$(part)=regatta-results/competition-$(part))
 
 handshakes: build lab-kernel ## Measure short exchanges by handshake, in docs/transports/quic-noq.md
 	$(call study,handshakes)
