@@ -15,8 +15,8 @@ use rand_chacha::{
     rand_core::{Rng, SeedableRng},
 };
 use regatta_model::{
-    CompetitionFlow, Condition, Measurements, Outcome, Study, Text, Transport, TrialRecord, Until,
-    Workload,
+    CompetitionFlow, Condition, Measurements, Name, Outcome, Study, Text, Transport, TrialRecord,
+    Until, Workload,
 };
 use serde::{Deserialize, Serialize};
 
@@ -374,10 +374,12 @@ impl Plan {
         let mut done = Done::default();
         for record in records {
             let found = [&record.transport, &record.condition, &record.workload];
-            let name = |[transport, condition, workload]: [&String; 3]| {
+            let found = found.map(Name::as_str);
+            let name = |[transport, condition, workload]: [&str; 3]| {
                 format!("`{transport}` under `{condition}` with `{workload}`")
             };
-            let planned = self.trial(record.index).map(|trial| self.names(trial.cell));
+            let planned = self.trial(record.index);
+            let planned = planned.map(|trial| self.names(trial.cell).map(String::as_str));
             if planned != Some(found) {
                 return Err(OtherPlan {
                     index: record.index,
@@ -587,7 +589,8 @@ impl Plan {
         started_unix_ns: i64,
         (outcome, reasons, hint): (Outcome, Vec<Text>, Text),
     ) -> TrialRecord {
-        let [transport, condition, workload] = self.names(trial.cell).map(String::clone);
+        let names = self.names(trial.cell);
+        let [transport, condition, workload] = names.map(|name| name.as_str().into());
         TrialRecord {
             index: trial.index,
             attempt: trial.attempt,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use regatta_engine::Event;
-use regatta_model::{Clock, Study, TrialRecord};
+use regatta_model::{Clock, Name, Study, TrialRecord};
 
 /// Numbers of trials of a run and of those done, and the estimate of the remaining time.
 #[derive(Debug, Default)]
@@ -18,7 +18,7 @@ pub struct RunEstimate {
     /// Rule by which each failure of a cell costs a further trial, up to the number of rounds.
     rule: Option<Box<Study>>,
     /// Failures by cell.
-    failures: BTreeMap<[String; 3], u32>,
+    failures: BTreeMap<[Name; 3], u32>,
     started: Option<Instant>,
     /// Number of trials done since `started`, on which the estimate is based.
     timed: u32,
@@ -96,7 +96,7 @@ impl RunEstimate {
             workload,
             ..
         } = trial;
-        let cell = [transport, condition, workload].map(String::clone);
+        let cell = [transport, condition, workload].map(Name::clone);
         let failures = self.failures.entry(cell).or_default();
         let before = rule.trials_of_cell(*failures);
         *failures += 1;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use regatta_control::{Host, Progress};
 use regatta_engine::{Ending, Event, TrialProgress, unix_ns};
 use regatta_model::{
-    Direction, Measurements, Outcome, Study, Text, TrialRecord, Workload, metric,
+    Direction, Measurements, Name, Outcome, Study, Text, TrialRecord, Workload, metric,
     units::signed_nanoseconds,
 };
 
@@ -30,7 +30,7 @@ pub struct StateBuilder {
     /// Trials of earlier parts of the run, until the study is known.
     earlier: Vec<TrialRecord>,
     /// Position of each cell, by transport, condition and workload.
-    positions: HashMap<[String; 3], usize>,
+    positions: HashMap<[Name; 3], usize>,
     /// Outcome and value of each round, by the position of the cell.
     rounds: Vec<BTreeMap<u32, (Outcome, Option<f64>)>>,
     /// Workloads of the study, by name.
@@ -170,7 +170,7 @@ impl StateBuilder {
             return;
         };
         self.ends[report.host as usize].on_progress(report.progress);
-        let workload = self.workloads.get(&trial.workload);
+        let workload = self.workloads.get(&*trial.workload);
         let direction = workload.map(|it| it.kind.direction());
         let direction = direction.unwrap_or(Direction::Forward);
         let [client, server] = &self.ends;
@@ -252,7 +252,7 @@ impl StateBuilder {
         self.positions = (cells.iter().enumerate())
             .map(|(position, cell)| {
                 let names = [&cell.transport, &cell.condition, &cell.workload];
-                (names.map(String::clone), position)
+                (names.map(Name::from), position)
             })
             .collect();
         self.run.cells = cells;
@@ -265,12 +265,12 @@ impl StateBuilder {
     /// Adds a trial to its cell. A further attempt replaces the one before.
     fn add(&mut self, trial: &TrialRecord) {
         let names = [&trial.transport, &trial.condition, &trial.workload];
-        let Some(&position) = self.positions.get(&names.map(String::clone)) else {
+        let Some(&position) = self.positions.get(&names.map(Name::clone)) else {
             return;
         };
         let cell = &mut self.run.cells[position];
         let rounds = &mut self.rounds[position];
-        let Some(workload) = self.workloads.get(&trial.workload) else {
+        let Some(workload) = self.workloads.get(&*trial.workload) else {
             return;
         };
         let value = regatta_report::value_of(trial, workload, (&cell.metric, true));

@@ -73,7 +73,7 @@ pub fn trial(round: u32, attempt: u32, transport: &str, goodput_bps: Option<f64>
         index: 2 * round,
         attempt,
         round,
-        transport: transport.to_owned(),
+        transport: transport.into(),
         condition: "near".into(),
         workload: "bulk".into(),
         started_unix_ns: 0,

@@ -8,6 +8,7 @@ use crate::{
     facts::{Facts, HostFacts},
     metric::{Unit, id},
     metric_values::MetricValues,
+    name::Name,
     outcome::Outcome,
     shard::RunPart,
     study::Study,
@@ -152,9 +153,9 @@ record! {
         /// An invalid trial is repeated at the end of its round, and the last attempt counts.
         pub attempt: u32 = "number of the attempt at this trial, from 1";
         pub round: u32 = "number of the round, from 0";
-        pub transport: String = "label of the transport";
-        pub condition: String = "name of the condition";
-        pub workload: String = "name of the workload";
+        pub transport: Name = "label of the transport";
+        pub condition: Name = "name of the condition";
+        pub workload: Name = "name of the workload";
         pub started_unix_ns: i64 = "start of the trial, since the Unix epoch", in_unit(Unit::Nanoseconds);
         pub seed: u64 = "seed of the path and of the data of the trial", decimal();
         pub outcome: Outcome = "`measured`, `unsupported`, `failed`, `timed_out` or `invalid`";

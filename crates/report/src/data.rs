@@ -8,7 +8,7 @@ use std::{
 
 use itertools::Itertools as _;
 use regatta_model::{
-    Clock, Condition, Outcome, Part, PathCheck, RunHeader, TrialRecord, Warning, Workload,
+    Clock, Condition, Name, Outcome, Part, PathCheck, RunHeader, TrialRecord, Warning, Workload,
     warning_code,
 };
 use regatta_results::{Reader, RunState, checkpoint, state_now};
@@ -108,7 +108,7 @@ pub type CellKey<'a> = [&'a str; 3];
 
 /// Returns the key of the cell of a trial.
 pub(crate) fn cell_of(trial: &TrialRecord) -> CellKey<'_> {
-    [&trial.transport, &trial.condition, &trial.workload].map(String::as_str)
+    [&trial.transport, &trial.condition, &trial.workload].map(Name::as_str)
 }
 
 /// Condition and workload: the cells of all transports that are compared with one another.

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use regatta_model::{Outcome, Study, TrialRecord, Workload, metric::id};
 
+use crate::data::{CellKey, cell_of};
+
 /// Round, transport, condition and workload of a trial.
-type Place<'a> = (u32, [&'a str; 3]);
+type Place<'a> = (u32, CellKey<'a>);
 
 /// Adds the harm to each flow whose transport has done the same work alone in the same round. Needs the trials of the whole
 /// round, so that it is of no single trial's record.
@@ -17,8 +19,7 @@ pub(crate) fn add(study: &Study, trials: &mut [TrialRecord]) {
     let alone: BTreeMap<Place<'_>, f64> = (trials.iter())
         .filter(|trial| trial.outcome == Outcome::Measured)
         .filter_map(|trial| {
-            let cell = [&trial.transport, &trial.condition, &trial.workload];
-            let place = (trial.round, cell.map(String::as_str));
+            let place = (trial.round, cell_of(trial));
             let goodput = trial.measurements.metrics.get(id::GOODPUT_BPS)?;
             (*goodput > 0.0).then_some((place, *goodput))
         })
@@ -47,7 +48,7 @@ fn harm(study: &Study, trial: &TrialRecord, alone: &BTreeMap<Place<'_>, f64>) ->
         .iter()
         .filter(|it| it.competition.is_none() && it.kind == *kind && it.is_under(&trial.condition));
     let goodput = alike.find_map(|it| {
-        let cell = [transport, &trial.condition, &it.name].map(String::as_str);
+        let cell = [transport.as_str(), &trial.condition, &it.name];
         alone.get(&(trial.round, cell))
     })?;
     let metrics = &trial.measurements.metrics;

@@ -266,8 +266,17 @@ impl RunFile {
         span: Span,
         phrases: &Phrases,
     ) -> Result<Vec<TrialRecord>, ResultsError> {
-        let mut trials = Vec::new();
-        self.each_row::<TrialTable>(IN_SPAN, span, phrases, |trial| {
+        let (mut trials, mut names) = (Vec::new(), BTreeSet::new());
+        self.each_row::<TrialTable>(IN_SPAN, span, phrases, |mut trial| {
+            let TrialRecord {
+                transport,
+                condition,
+                workload,
+                ..
+            } = &mut trial;
+            for name in [transport, condition, workload] {
+                name.share(&mut names);
+            }
             trials.push(trial);
             Ok(())
         })?;

@@ -168,8 +168,8 @@ impl Listener for StoreListener {
             Event::PathChecked { check } => store.add_path_check(check)?,
             Event::TrialEnded { trial, more } => {
                 let key = (
-                    trial.condition.clone(),
-                    trial.workload.clone(),
+                    trial.condition.to_string(),
+                    trial.workload.to_string(),
                     trial.round,
                     trial.attempt,
                 );

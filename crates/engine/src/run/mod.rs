@@ -532,7 +532,7 @@ impl TrialRunner<'_> {
                     warnings.push(warning.clone());
                 }
                 if let Some(control) = facts.get("congestion_control.sender") {
-                    let of_transport = known.controls.entry(record.transport.clone());
+                    let of_transport = known.controls.entry(record.transport.to_string());
                     of_transport.or_default().insert(control.to_string());
                 }
             }

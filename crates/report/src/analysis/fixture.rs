@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use regatta_model::{
-    BulkOptions, Bytes, Measurements, Outcome, Pattern, Probe, RunHeader, RunPart, Spread, Study,
-    Text, TrialRecord, Warning, Workload, WorkloadKind, metric::id, warning_code,
+    BulkOptions, Bytes, Measurements, Name, Outcome, Pattern, Probe, RunHeader, RunPart, Spread,
+    Study, Text, TrialRecord, Warning, Workload, WorkloadKind, metric::id, warning_code,
 };
 use regatta_results::RunState;
 
@@ -20,7 +20,7 @@ pub fn run(study: &str, trial: impl Fn([&str; 3], u32) -> TrialRecord) -> RunDat
             for condition in &study.conditions {
                 for transport in &study.transports {
                     let cell = [&*transport.label, &*condition.name, &*workload.name];
-                    let [transport, condition, workload] = cell.map(str::to_owned);
+                    let [transport, condition, workload] = cell.map(Name::from);
                     trials.push(TrialRecord {
                         transport,
                         condition,

@@ -12,10 +12,14 @@ use crate::RunData;
 /// them.
 pub fn all(data: &RunData) -> Vec<StackRow> {
     let study = &data.header.study;
-    let trials = (data.trials.iter()).into_group_map_by(|it| (&it.transport, &it.condition));
+    let trials =
+        (data.trials.iter()).into_group_map_by(|it| (it.transport.as_str(), it.condition.as_str()));
     let row = |(condition, fact): (&Condition, &StackFact)| {
         let values = study.transports.iter().filter_map(|transport| {
-            let value = value(trials.get(&(&transport.label, &condition.name))?, fact.name)?;
+            let value = value(
+                trials.get(&(&*transport.label, &*condition.name))?,
+                fact.name,
+            )?;
             Some((transport.label.clone(), value))
         });
         let values: BTreeMap<String, String> = values.collect();

@@ -205,7 +205,7 @@ fn runs_that_cannot_be_compared_are_refused() {
         workload.name = "other".to_owned();
     }
     for trial in &mut other.trials {
-        trial.workload = "other".to_owned();
+        trial.workload = "other".into();
     }
     let apart = compared(vec![run(1, 5, unchanged), other], None);
     assert!(

@@ -265,7 +265,7 @@ fn contradictory_rounds_have_no_winner() {
             let mut trial = template.clone();
             trial.index = data.trials.len() as u32;
             trial.round = round;
-            trial.transport = label.to_owned();
+            trial.transport = label.into();
             trial.outcome = Outcome::Measured;
             trial.measurements.metrics.insert("goodput_bps", goodput);
             data.trials.push(trial);
@@ -384,7 +384,7 @@ fn autocorrelated_rounds_widen_the_intervals_with_a_warning() {
             let mut trial = template.clone();
             trial.index = data.trials.len() as u32;
             trial.round = round;
-            trial.transport = label.to_owned();
+            trial.transport = label.into();
             trial.outcome = Outcome::Measured;
             let goodput = drift(label, round as usize).expect("every round has one");
             trial

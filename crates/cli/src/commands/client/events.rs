@@ -138,7 +138,7 @@ impl From<&TrialRecord> for Ended {
         Self {
             trial: record.index,
             time_unix_ns: unix_ns(),
-            transport: record.transport.clone(),
+            transport: record.transport.to_string(),
             outcome: record.outcome,
             reasons: record.reasons.iter().map(Text::to_string).collect(),
             hint: hints::of_client(&record.hint),

@@ -148,10 +148,10 @@ fn of_clocks(data: &RunData, name: &str) -> String {
     };
     let workloads = data.header.study.workloads.iter();
     let workloads = workloads.filter(|workload| is_one_way(workload));
-    let workloads: Vec<&String> = workloads.map(|workload| &workload.name).collect();
+    let workloads: Vec<&str> = workloads.map(|workload| &*workload.name).collect();
     let trials = data.trials.iter().filter(|trial| {
         let mut histograms = trial.measurements.histograms.iter();
-        workloads.contains(&&trial.workload) && histograms.any(|it| it.name == name)
+        workloads.contains(&&*trial.workload) && histograms.any(|it| it.name == name)
     });
     let metrics = trials.map(|trial| &trial.measurements.metrics);
     let bounds = metrics.filter_map(|metrics| metrics.get(id::CLOCK_OFFSET_BOUND_NS));

@@ -230,9 +230,9 @@ pub fn run(
                         index,
                         attempt: 1,
                         round,
-                        transport: transport.label.clone(),
-                        condition: condition.name.clone(),
-                        workload: workload.name.clone(),
+                        transport: (&transport.label).into(),
+                        condition: (&condition.name).into(),
+                        workload: (&workload.name).into(),
                         started_unix_ns: clock,
                         seed: 1000 + u64::from(index),
                         outcome: Outcome::Measured,
@@ -506,7 +506,7 @@ pub fn one_trial() -> RunData {
     data.header.study.source = None;
     data.trials.truncate(1);
     let trial = &mut data.trials[0];
-    trial.transport = data.header.study.transports[0].label.clone();
+    trial.transport = (&data.header.study.transports[0].label).into();
     data.path_checks.truncate(1);
     data
 }
