@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use regatta_model::{Outcome, Study, TrialRecord, Workload, metric::id};
-
-use crate::data::{CellKey, cell_of};
+use regatta_model::{Name, Outcome, Study, TrialRecord, Workload, metric::id};
 
 /// Round, transport, condition and workload of a trial.
-type Place<'a> = (u32, CellKey<'a>);
+type Place<'a> = (u32, [&'a str; 3]);
 
 /// Adds the harm to each flow whose transport has done the same work alone in the same round. Needs the trials of the whole
 /// round, so that it is of no single trial's record.
@@ -19,7 +17,8 @@ pub(crate) fn add(study: &Study, trials: &mut [TrialRecord]) {
     let alone: BTreeMap<Place<'_>, f64> = (trials.iter())
         .filter(|trial| trial.outcome == Outcome::Measured)
         .filter_map(|trial| {
-            let place = (trial.round, cell_of(trial));
+            let cell = [&trial.transport, &trial.condition, &trial.workload];
+            let place = (trial.round, cell.map(Name::as_str));
             let goodput = trial.measurements.metrics.get(id::GOODPUT_BPS)?;
             (*goodput > 0.0).then_some((place, *goodput))
         })
