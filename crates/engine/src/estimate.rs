@@ -7,8 +7,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use regatta_model::{
-    Amount, Arrivals, BitRate, Bytes, CaptureSetup, Clock, Condition, Direction, OptionValue,
-    Study, Transport, Workload, WorkloadKind,
+    Amount, Arrivals, BitRate, Bytes, CaptureSetup, CellTrials, Clock, Condition, Direction,
+    OptionValue, Study, Transport, Workload, WorkloadKind,
 };
 
 use crate::{
@@ -119,8 +119,8 @@ impl Plan {
             all.sent += block.sent;
             all.disk += block.disk;
         }
-        // Where cells end with their successes, none fails.
-        let rounds = study.trials_of_cell(0);
+        // Where a rule ends cells, all trials are whole.
+        let rounds = study.trials_of_cell(CellTrials::default());
         let checks = limits::PATH_CHECK.saturating_mul(study.conditions.len() as u32);
         let time = match study.guest.clock {
             Clock::Virtual => {

@@ -13,7 +13,7 @@ pub enum Event {
     RunStarted {
         /// Settings and host facts of the run.
         header: Box<RunHeader>,
-        /// Trials of the plan; where cells end with their successes, those of a run in which none fails
+        /// Trials of the plan; where a rule ends cells, those of a run in which all are whole
         /// from now on.
         trials: u32,
         /// Trials of the plan that were finished before, by an earlier part of this run.

@@ -29,7 +29,7 @@ pub enum ShardsError {
     },
     /// Run that may end before its last round.
     #[error(
-        "shards do not know one another's trials, so that neither `until` nor `successes` can end them"
+        "shards do not know one another's trials, so that none of `until`, `successes` and `deadlines` can end them"
     )]
     EndsEarly,
     /// Series in real time.
@@ -247,7 +247,7 @@ fn shares(units: u32, of: u32, blocks: u32) -> impl Iterator<Item = Range<u32>> 
 
 #[cfg(test)]
 mod tests {
-    use regatta_model::{Bytes, Study, Until, WorkloadKind};
+    use regatta_model::{Bytes, CellEnd, Study, Until, WorkloadKind};
 
     use super::*;
     use crate::tests::fake_bed::study;
@@ -307,7 +307,7 @@ mod tests {
         assert!(small.hint().contains("too small"), "{}", small.hint());
         let until = refused(1, |study| study.until = Some(Until::Decided));
         assert_eq!(until, ShardsError::EndsEarly);
-        let successes = refused(1, |study| study.successes = Some(1));
+        let successes = refused(1, |study| study.cell_end = Some(CellEnd::Successes(1)));
         assert_eq!(successes, ShardsError::EndsEarly);
         let series = refused(1, |study| study.every = Some(Duration::from_secs(60)));
         assert_eq!(series, ShardsError::Series);

@@ -6,19 +6,19 @@ use std::{
 };
 
 use regatta_engine::Event;
-use regatta_model::{Clock, Name, Study, TrialRecord};
+use regatta_model::{CellTrials, Clock, Name, Study, TrialRecord};
 
 /// Numbers of trials of a run and of those done, and the estimate of the remaining time.
 #[derive(Debug, Default)]
 pub struct RunEstimate {
-    /// Number of trials of the run, if no further one fails where cells end with their successes.
+    /// Number of trials of the run, if the further ones are whole, where a rule ends cells.
     pub trials: u32,
     /// Number of trials done, with those of earlier parts of the run.
     pub done: u32,
-    /// Rule by which each failure of a cell costs a further trial, up to the number of rounds.
+    /// Study whose rule ends cells, if it has one.
     rule: Option<Box<Study>>,
-    /// Failures by cell.
-    failures: BTreeMap<[Name; 3], u32>,
+    /// Trials that are done, by cell.
+    cells: BTreeMap<[Name; 3], CellTrials>,
     started: Option<Instant>,
     /// Number of trials done since `started`, on which the estimate is based.
     timed: u32,
@@ -39,7 +39,7 @@ impl RunEstimate {
             } => {
                 (self.trials, self.done) = (*trials, *done);
                 let study = &header.study;
-                self.rule = study.successes.map(|_| Box::new(study.clone()));
+                self.rule = study.cell_end.map(|_| Box::new(study.clone()));
                 self.series = (study.guest.clock == Clock::Real)
                     .then_some(study.every)
                     .flatten()
@@ -57,7 +57,7 @@ impl RunEstimate {
                 let first = u32::from(trial.attempt == 1);
                 self.done += first;
                 self.timed += first;
-                self.count_failure(trial);
+                self.update_trials(trial);
             }
             _ => {}
         }
@@ -82,12 +82,12 @@ impl RunEstimate {
         })
     }
 
-    /// Counts a failed trial that requires another one.
-    fn count_failure(&mut self, trial: &TrialRecord) {
+    /// Updates the number of trials of the run where a rule ends cells.
+    fn update_trials(&mut self, trial: &TrialRecord) {
         let Some(rule) = &self.rule else {
             return;
         };
-        if trial.is_whole() || trial.attempt > 1 {
+        if trial.attempt > 1 {
             return;
         }
         let TrialRecord {
@@ -97,10 +97,10 @@ impl RunEstimate {
             ..
         } = trial;
         let cell = [transport, condition, workload].map(Name::clone);
-        let failures = self.failures.entry(cell).or_default();
-        let before = rule.trials_of_cell(*failures);
-        *failures += 1;
-        self.trials += rule.trials_of_cell(*failures) - before;
+        let done = self.cells.entry(cell).or_default();
+        let before = rule.trials_of_cell(*done);
+        done.add(rule.counts(trial));
+        self.trials = (self.trials + rule.trials_of_cell(*done)).saturating_sub(before);
     }
 }
 

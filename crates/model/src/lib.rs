@@ -54,9 +54,9 @@ pub use secret::is_same_secret;
 pub use shard::{RunPart, Shard, ShardError};
 pub use stack::{STACK_FACTS, StackFact, StackFacts};
 pub use study::{
-    BedKind, CaptureSetup, Clock, Curve, Emulator, Formula, FormulaInputs, GuestSetup, Guests,
-    LossBy, Offloads, OptionValue, Part, PathSetup, Placement, Published, Source, Spacing, Study,
-    Sweep, Sweeps, SweptEntry, SweptValue, Transport, Until,
+    BedKind, CaptureSetup, CellEnd, CellTrials, Clock, Curve, Emulator, Formula, FormulaInputs,
+    GuestSetup, Guests, LossBy, Offloads, OptionValue, Part, PathSetup, Placement, Published,
+    Source, Spacing, Study, Sweep, Sweeps, SweptEntry, SweptValue, Transport, Until,
 };
 pub use units::{BitRate, Bytes, QueueSize, Ratio, UnitError};
 pub use warning::{

@@ -6,10 +6,9 @@ use std::{
     sync::Arc,
 };
 
-use itertools::Itertools as _;
 use regatta_model::{
-    Clock, Condition, Name, Outcome, Part, PathCheck, RunHeader, TrialRecord, Warning, Workload,
-    warning_code,
+    CellTrials, Clock, Condition, Name, Outcome, Part, PathCheck, RunHeader, TrialRecord, Warning,
+    Workload, warning_code,
 };
 use regatta_results::{Reader, RunState, checkpoint, state_now};
 
@@ -213,8 +212,8 @@ impl RunData {
         names.filter(|name| !further.contains(name)).collect()
     }
 
-    /// Returns the number of trials that the study plans, or the shard of it that the run is; where cells
-    /// end with their successes, of those that have failed so far.
+    /// Returns the number of trials that the study plans, or the shard of it that the run is; where a
+    /// rule ends cells, if those that are not done yet are whole.
     #[must_use]
     pub fn planned(&self) -> u64 {
         let study = &self.header.study;
@@ -222,14 +221,18 @@ impl RunData {
             return u64::from(self.header.part.trials);
         }
         let cells = study.cells() as u64;
-        if study.successes.is_none() {
+        if study.cell_end.is_none() {
             return cells * u64::from(self.rounds());
         }
-        let failed = self.trials.iter().filter(|trial| !trial.is_whole());
-        let failures = failed.map(cell_of).counts();
-        let without = cells.saturating_sub(failures.len() as u64);
-        let with = (failures.into_values()).map(|it| u64::from(study.trials_of_cell(it as u32)));
-        without * u64::from(study.trials_of_cell(0)) + with.sum::<u64>()
+        let mut done: BTreeMap<CellKey<'_>, CellTrials> = BTreeMap::new();
+        for trial in &self.trials {
+            done.entry(cell_of(trial))
+                .or_default()
+                .add(study.counts(trial));
+        }
+        let without = cells.saturating_sub(done.len() as u64);
+        let with = (done.into_values()).map(|it| u64::from(study.trials_of_cell(it)));
+        without * u64::from(study.trials_of_cell(CellTrials::default())) + with.sum::<u64>()
     }
 
     /// Returns the number of rounds of the study; for a run that ended before, by its rule, the rounds

@@ -6,7 +6,11 @@ use clap::Args;
 use regatta_model::{BitRate, Bytes};
 
 use super::{
-    directory, integer, iperf, local_address::LocalAddress, rate_unit::RateUnit, with_options,
+    iperf,
+    local_address::LocalAddress,
+    rate_unit::RateUnit,
+    run::with_options,
+    values::{directory, integer},
 };
 
 /// Largest value of `--connect-timeout`.

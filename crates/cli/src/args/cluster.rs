@@ -4,7 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args as ClapArgs;
 
-use super::{RunArgs, directory, integer};
+use super::{
+    RunArgs,
+    values::{directory, integer},
+};
 
 /// `regatta merge`.
 #[derive(Debug, ClapArgs)]

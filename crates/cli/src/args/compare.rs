@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::LazyLock};
 use clap::{Args as ClapArgs, builder::TypedValueParser};
 use regatta_report::compare::Limit;
 
-use super::{OneOf, directory};
+use super::values::{OneOf, directory};
 
 const AFTER_HELP: &str = "Exit codes: 0 compared, whatever was found; 1 a cell fails the gate of --fail-on; \
                           2 bad usage, or runs without a cell in common.";

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args as ClapArgs;
 use regatta_results::tables::TableFormat;
 
-use super::{Choices, choice, directory};
+use super::values::{Choices, choice, directory};
 
 /// `regatta export`.
 #[derive(Debug, ClapArgs)]

@@ -76,7 +76,7 @@ pub struct AddArgs {
     pub ports: Option<PortRange>,
     /// Read the passwords from this file descriptor instead of the terminal: a line for each host; the last one is that of
     /// all that are left
-    #[arg(long, value_name = "N", value_parser = super::integer(0, 1_000_000))]
+    #[arg(long, value_name = "N", value_parser = super::values::integer(0, 1_000_000))]
     pub password_fd: Option<RawFd>,
     /// Accept the key of a host that is not known yet
     #[arg(long, conflicts_with = "fingerprint")]

@@ -48,7 +48,7 @@ pub(super) fn rate(text: &str) -> Result<BitRate, String> {
             false => Ok(BitRate(rate as u64)),
         };
     }
-    super::quantity(text)
+    super::values::quantity(text)
 }
 
 /// Parses a size: `128K` as iperf3 does, which is 128 KiB, or with a unit.
@@ -63,7 +63,7 @@ pub(super) fn size(text: &str) -> Result<Bytes, String> {
             bytes => Ok(Bytes(bytes)),
         };
     }
-    super::quantity(text)
+    super::values::quantity(text)
 }
 
 /// Parses a span of time: bare seconds, or with a unit.
@@ -71,7 +71,7 @@ pub(super) fn seconds_or_none(text: &str) -> Result<Duration, String> {
     refuse_negative(text, "time", "one such as `10` or `500ms`")?;
     match split(text) {
         Some((number, "")) => Duration::try_from_secs_f64(number).map_err(|it| it.to_string()),
-        _ => parse_duration(text).map_err(|error| super::with_hint(&error)),
+        _ => parse_duration(text).map_err(|error| super::values::with_hint(&error)),
     }
 }
 

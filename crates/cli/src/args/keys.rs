@@ -12,7 +12,11 @@ use regatta_model::{
     units::{QueueSize, parse_duration},
 };
 
-use super::{OneOf, assignment::table, duration, exact, integer, not_one_of, quantity, with_hint};
+use super::{
+    assignment::table,
+    exact,
+    values::{OneOf, duration, integer, not_one_of, quantity, with_hint},
+};
 
 /// Keys of a condition that were given as options, each with its value as a study has it.
 #[derive(Debug, Clone, Default)]

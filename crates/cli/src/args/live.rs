@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args as ClapArgs;
 
-use super::directory;
+use super::values::directory;
 
 /// Views of a run under way.
 #[derive(Debug, Clone, Default, ClapArgs)]

@@ -7,9 +7,8 @@ use regatta_model::{Emulator, LossBy, Offloads, Placement};
 
 use super::{
     assignment::{Assignment, Assignments, assignment, assignments},
-    duration,
     keys::PathKeys,
-    named_value,
+    values::{duration, named_value},
 };
 
 /// The path: what is not given is a study's, or the default.

@@ -5,7 +5,10 @@ use std::{ffi::OsString, path::PathBuf, time::Duration};
 use clap::Args;
 use regatta_model::CaptureSetup;
 
-use super::{PathArgs, duration, snaplen};
+use super::{
+    PathArgs,
+    values::{duration, snaplen},
+};
 
 const AFTER_HELP: &str = "\
 Both hosts find their addresses in the environment: REGATTA_CLIENT is where COMMAND runs, \

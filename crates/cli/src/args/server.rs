@@ -5,7 +5,11 @@ use std::{path::PathBuf, time::Duration};
 use clap::Args;
 use regatta_model::{Bytes, PortRange};
 
-use super::{integer, iperf, local_address::LocalAddress, quantity};
+use super::{
+    iperf,
+    local_address::LocalAddress,
+    values::{integer, quantity},
+};
 
 const AFTER_HELP: &str = "\
 The line that it prints holds a secret: whoever has it may measure against this machine, within the \

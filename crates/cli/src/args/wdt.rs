@@ -6,7 +6,10 @@ use clap::{Args, Subcommand, ValueEnum};
 use regatta_model::{BitRate, Bytes};
 use wdt_protocol::files::Glob;
 
-use super::{LocalAddress, quantity, span};
+use super::{
+    LocalAddress,
+    values::{quantity, span},
+};
 
 const AFTER_HELP: &str = "\
 Exit codes are the protocol's, at both ends:

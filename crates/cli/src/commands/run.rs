@@ -59,8 +59,8 @@ pub fn run(args: &RunArgs, colour: Colour) -> Result<Code> {
         jobs > 1 && chosen.study.guest.clock != Clock::Virtual =>
             "trials that run at once share the machine, and then measure one another";
             "leave `--jobs` out, or run in virtual time with `--bed uml --clock virtual`";
-        jobs > 1 && plan.study().successes.is_some() =>
-            "guests that run at once do not know one another's trials, so that `successes` cannot end their cells";
+        jobs > 1 && plan.study().cell_end.is_some() =>
+            "guests that run at once do not know one another's trials, so that `successes` and `deadlines` cannot end their cells";
             "leave `--jobs` out, or give a number of rounds";
     }
     let done = state_of(&plan, args.shard, earlier(&plan, &args.done)?)?;
@@ -472,8 +472,7 @@ pub fn finish(
             .hint(format!("{again} --pdf=brief` to make it again"))?;
     }
     check_complete(dir, tally, ending)?;
-    if written.summary.successes.is_some() {
-        // Where cells end with their successes, a failed trial is an answer, too.
+    if written.data.header.study.failures_are_answers() {
         tally.failed = 0;
     }
     let missed = !written.summary.passed() || report::misses_claims(fail_on, &written.summary);

@@ -5,8 +5,8 @@ use std::{fmt::Write, time::Duration};
 use regatta_engine::{CutTransfers, Done, Plan};
 use regatta_live::coarse_duration;
 use regatta_model::{
-    BitRate, Bytes, Clock, Condition, Direction, HostTuning, Link, Part, Shard, Study, Transport,
-    Until, Warning, WorkloadKind,
+    BitRate, Bytes, CellEnd, Clock, Condition, Direction, HostTuning, Link, Part, Shard, Study,
+    Transport, Until, Warning, WorkloadKind,
     units::{format_duration, nanoseconds},
 };
 use serde::Serialize;
@@ -177,13 +177,23 @@ fn study(plan: &Plan, jobs: u32, done: &Done) -> String {
             format_duration(limit)
         );
     }
-    if let Some(successes) = study.successes {
-        let _ = writeln!(
-            text,
-            "a cell has no further rounds after {} of whole transfers: {} if none fails",
-            counted(successes as usize, "trial"),
-            counted(plan.expected_trials(&Done::default()), "trial")
-        );
+    let expected = counted(plan.expected_trials(&Done::default()), "trial");
+    match study.cell_end {
+        Some(CellEnd::Successes(enough)) => {
+            let enough = counted(enough as usize, "trial");
+            let _ = writeln!(
+                text,
+                "a cell has no further rounds after {enough} of whole transfers: {expected} if none fails"
+            );
+        }
+        Some(CellEnd::Deadlines(enough)) => {
+            let enough = counted(enough as usize, "trial");
+            let _ = writeln!(
+                text,
+                "a cell has no further rounds after {enough} that reached the deadline: {expected} if none does"
+            );
+        }
+        None => {}
     }
     if let Some(capture) = study.capture {
         let of_each = match capture.snap_bytes {

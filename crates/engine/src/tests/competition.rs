@@ -1,6 +1,6 @@
 //! Competitions on a fake bed: flows that run at once, and flows that fail.
 
-use regatta_model::{Competition, CompetitionFlow, Study, Workload, metric::id};
+use regatta_model::{CellEnd, Competition, CompetitionFlow, Study, Workload, metric::id};
 
 use super::{fake_bed::AgentFactory, *};
 
@@ -193,7 +193,7 @@ fn each_round_draws_its_starts() {
 fn flows_run_together_until_all_have_their_successes() {
     let mut study = competing();
     study.rounds = 3;
-    study.successes = Some(1);
+    study.cell_end = Some(CellEnd::Successes(1));
     let plan = Plan::new(&study).expect("few trials");
     let late = |trial| {
         let problem = Problem::new(ProblemKind::TimedOut, ["no connection within 10 s"], "");

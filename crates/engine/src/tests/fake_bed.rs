@@ -37,7 +37,7 @@ pub(crate) fn study(transports: usize, conditions: usize, rounds: u32) -> Study 
         rounds,
         until: None,
         time_limit: None,
-        successes: None,
+        cell_end: None,
         rank_by: None,
         equivalence: Study::EQUIVALENCE,
         every: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use regatta_control::{FromAgent, Problem, ProblemKind, ToAgent};
-use regatta_model::TrialRecord;
+use regatta_model::{CellEnd, TrialRecord};
 
 use super::{EventRecorder, run_from};
 use crate::{
@@ -42,7 +42,7 @@ fn announced(recorded: &EventRecorder) -> Option<(u32, u32)> {
 #[test]
 fn a_cell_ends_with_its_successes_also_in_a_resumed_run() {
     let mut study = study(2, 1, 5);
-    study.successes = Some(3);
+    study.cell_end = Some(CellEnd::Successes(3));
     let plan = Plan::new(&study).unwrap();
     // The first transport fails twice, so that it needs all rounds; the other one has enough in three.
     let of_first = |rounds: u32| {
@@ -79,7 +79,7 @@ fn a_cell_ends_with_its_successes_also_in_a_resumed_run() {
 #[test]
 fn a_cell_that_never_succeeds_ends_with_the_last_round() {
     let mut study = study(1, 1, 4);
-    study.successes = Some(3);
+    study.cell_end = Some(CellEnd::Successes(3));
     let plan = Plan::new(&study).unwrap();
     let (ending, recorded) = run_from(&mut failing((0..4).collect()), &plan, Done::default());
     assert_eq!(ending.unwrap(), Ending::Complete);
@@ -91,7 +91,7 @@ fn a_cell_that_never_succeeds_ends_with_the_last_round() {
 #[test]
 fn a_resumed_chunk_has_the_same_trials() {
     let mut study = study(2, 1, 5);
-    study.successes = Some(3);
+    study.cell_end = Some(CellEnd::Successes(3));
     let plan = Plan::new(&study).unwrap();
     let failing_trials: BTreeSet<u32> = (plan.trials().iter())
         .filter(|trial| trial.cell.transport == 0 && trial.round < 2)

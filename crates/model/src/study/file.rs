@@ -166,7 +166,7 @@ impl StudyFile {
             rounds: rounds.rounds,
             until: rounds.until,
             time_limit: rounds.time_limit,
-            successes: rounds.successes,
+            cell_end: rounds.cell_end,
             rank_by,
             equivalence,
             every: rounds.every,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 mod builtin;
 mod capture;
+mod cell_end;
 mod claim;
 mod competition;
 mod curve;
@@ -39,6 +40,7 @@ mod work_keys;
 pub use crate::workload::workload_kinds;
 pub use builtin::{BUILTIN, Builtin, DEFAULT, builtin};
 pub use capture::CaptureSetup;
+pub use cell_end::{CellEnd, CellTrials};
 pub use claim::{Bounds, ClaimedCell, Relation, StudyClaim, Trend, TrendLine};
 pub use curve::{Curve, Formula, FormulaInputs};
 pub use emulator::{Emulator, LossBy, Offloads, PathSetup, Placement};
@@ -172,7 +174,7 @@ pub struct Study {
     pub description: String,
     /// Publication that the study reproduces, if there is one.
     pub source: Option<Source>,
-    /// Number of runs of each cell; the maximum if `until` or `successes` is set.
+    /// Number of runs of each cell; the maximum if `until` or `cell_end` is set.
     pub rounds: u32,
     /// Rule that ends the run before `rounds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -185,10 +187,9 @@ pub struct Study {
         skip_serializing_if = "Option::is_none"
     )]
     pub time_limit: Option<Duration>,
-    /// Number of whole transfers ([`TrialRecord::is_whole`](crate::TrialRecord::is_whole)) after
-    /// which a cell has no further rounds.
+    /// Rule that ends a cell before `rounds`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub successes: Option<u32>,
+    pub cell_end: Option<CellEnd>,
     /// Metric by which transports are ranked with every workload; that of the workload's kind if
     /// absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -360,15 +361,6 @@ impl Study {
     /// Whether the number of trials is known only when the run has ended.
     #[must_use]
     pub fn may_end_early(&self) -> bool {
-        self.until.is_some() || self.successes.is_some()
-    }
-
-    /// Returns the number of trials of a cell with this number of failures, trials that were no success. It is the number
-    /// of rounds unless the study has a number of successes.
-    #[must_use]
-    pub fn trials_of_cell(&self, failures: u32) -> u32 {
-        self.successes.map_or(self.rounds, |successes| {
-            successes.saturating_add(failures).min(self.rounds)
-        })
+        self.until.is_some() || self.cell_end.is_some()
     }
 }

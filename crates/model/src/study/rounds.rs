@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    Study, Until,
+    CellEnd, Study, Until,
     error::Result,
     message::{key, text_setting},
     parts::find_metric,
@@ -21,7 +21,7 @@ pub(super) struct Rounds {
     pub until: Option<Until>,
     /// Time after which a run with `until` begins no further round.
     pub time_limit: Option<Duration>,
-    pub successes: Option<u32>,
+    pub cell_end: Option<CellEnd>,
     /// Time from the beginning of a round to that of the next.
     pub every: Option<Duration>,
 }
@@ -52,7 +52,8 @@ pub(super) fn read(root: &mut Section<'_>) -> Result<Rounds> {
 }
 
 /// Reads the number of rounds: `rounds = 20`, `rounds = { until = "3%", at_most = 60 }`,
-/// `rounds = { until = "decided", at_most = 60, for = "2h" }`, or `rounds = { successes = 3, at_most = 5 }`.
+/// `rounds = { until = "decided", at_most = 60, for = "2h" }`, `rounds = { successes = 3, at_most = 5 }` or
+/// `rounds = { deadlines = 1, at_most = 5 }`.
 fn read_number(root: &mut Section<'_>) -> Result<Rounds> {
     const USUAL: u32 = 5;
     let most = u64::from(Study::MAX_ROUNDS);
@@ -66,12 +67,17 @@ fn read_number(root: &mut Section<'_>) -> Result<Rounds> {
     let table = root.section("rounds", "`rounds`")?;
     let mut table = root.required("rounds", "5", table)?;
     table.not_both("until", "successes")?;
-    if let Some(successes) = table.number("successes", 1, most)? {
-        let at_most = table.number("at_most", successes, most)?;
+    table.not_both("until", "deadlines")?;
+    table.not_both("successes", "deadlines")?;
+    for (key, cell_end) in CellEnd::RULES {
+        let Some(enough) = table.number(key, 1, most)? else {
+            continue;
+        };
+        let at_most = table.number("at_most", enough, most)?;
         let at_most = table.required("at_most", "5", at_most)?;
         table.end()?;
         return Ok(Rounds {
-            successes: Some(successes as u32),
+            cell_end: Some(cell_end(enough as u32)),
             rounds: at_most as u32,
             ..Rounds::default()
         });

@@ -74,7 +74,7 @@ impl Study {
         if let Some(until) = self.until {
             self.rounds = self.rounds.max(until.min_rounds());
         }
-        self.successes = self.successes.map(|it| it.min(self.rounds));
+        self.cell_end = self.cell_end.map(|it| it.within(self.rounds));
         let volume = (exact / f64::from(self.rounds)).min(1.0);
         let suffix = format!(" at {volume:.3}");
         let mut renamed = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use regatta_model::{Ratio, Study, Until};
+use regatta_model::{CellEnd, CellTrials, Ratio, Study, Until};
 
 fn study(rounds: &str) -> Result<Study, String> {
     let text = format!(
@@ -43,12 +43,26 @@ fn a_rule_has_a_time_limit() {
 fn failed_trials_add_rounds_up_to_the_maximum() {
     let study = study("rounds = { successes = 3, at_most = 5 }").expect("it is one");
     assert_eq!(
-        (study.rounds, study.successes, study.until),
-        (5, Some(3), None)
+        (study.rounds, study.cell_end, study.until),
+        (5, Some(CellEnd::Successes(3)), None)
     );
+    let trials = |others| study.trials_of_cell(CellTrials { counted: 0, others });
+    assert_eq!([0, 1, 2, 3, 5].map(trials), [3, 4, 5, 5, 5]);
+    assert!(study.may_end_early());
+}
+
+#[test]
+fn a_trial_that_reached_the_deadline_ends_its_cell() {
+    let study = study("rounds = { deadlines = 2, at_most = 5 }").expect("it is one");
     assert_eq!(
-        [0, 1, 2, 3, 5].map(|it| study.trials_of_cell(it)),
-        [3, 4, 5, 5, 5]
+        (study.rounds, study.cell_end),
+        (5, Some(CellEnd::Deadlines(2)))
+    );
+    let trials = |(counted, others)| study.trials_of_cell(CellTrials { counted, others });
+    let expected = [5, 5, 2, 3, 5];
+    assert_eq!(
+        [(0, 0), (1, 2), (2, 0), (2, 1), (2, 3)].map(trials),
+        expected
     );
     assert!(study.may_end_early());
 }
@@ -110,6 +124,14 @@ fn rounds_without_a_valid_end_are_refused() {
         (
             "rounds = { successes = 3, until = \"3%\", at_most = 20 }",
             "`until` and `successes`",
+        ),
+        (
+            "rounds = { successes = 3, deadlines = 1, at_most = 20 }",
+            "`successes` and `deadlines`",
+        ),
+        (
+            "rounds = { deadlines = 6, at_most = 5 }",
+            "`at_most` cannot be 5",
         ),
         ("rounds = { until = \"3%\" }", "`rounds` has no `at_most`"),
         (

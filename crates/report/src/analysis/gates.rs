@@ -70,7 +70,7 @@ fn measured(data: &RunData) -> Gate {
     let without_answer = cells.any(|cell| !answered.contains(&cell));
     gate(
         "trials_measured",
-        (count(Outcome::Failed) == 0 || data.header.study.successes.is_some())
+        (count(Outcome::Failed) == 0 || data.header.study.failures_are_answers())
             && !without_answer
             && count(Outcome::Measured) > 0,
         counts.chain(repeated).join(", "),
@@ -119,10 +119,13 @@ fn path(data: &RunData, summary: &Summary) -> Gate {
         format!("`{condition}` ({names}{times})")
     });
     let outside: Vec<String> = outside.collect();
+    // A shard has some of the study's conditions alone.
+    let is_shard = data.header.part.shard.is_some();
+    let is_run = |name: &&str| !is_shard || data.trials.iter().any(|it| &*it.condition == *name);
     let without = |checks: &[&PathCheck]| -> Vec<String> {
         let checked: BTreeSet<&str> = checks.iter().map(|check| &*check.condition).collect();
         let conditions = data.header.study.conditions.iter().map(|it| &*it.name);
-        let others = conditions.filter(|name| !checked.contains(name));
+        let others = conditions.filter(|name| !checked.contains(name) && is_run(name));
         others.map(|name| format!("`{name}`")).collect()
     };
     let unchecked = without(&[&checks[..], &spoiled].concat());

@@ -141,7 +141,7 @@ pub fn summarise(data: &RunData) -> Summary {
         bed: data.header.bed.to_string(),
         seed: study.seed,
         rounds: data.rounds(),
-        successes: study.successes,
+        cell_end: study.cell_end,
         rank_by: study.rank_by.clone(),
         state: state(data),
         statistics: Statistics {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use itertools::Itertools as _;
-use regatta_model::{AskedAchieved, Outcome, PathCheck, Unit, Warning};
+use regatta_model::{AskedAchieved, CellEnd, Outcome, PathCheck, Unit, Warning};
 use serde::{Deserialize, Serialize};
 
 pub use super::comparison::{Claim, Comparison, Conclusion, Difference, WorkloadDifference};
@@ -48,9 +48,9 @@ pub struct Summary {
     /// Rounds that the study asks for; for a run that ended when its intervals were narrow, the
     /// rounds that it had.
     pub rounds: u32,
-    /// Number of whole transfers after which a cell has no further rounds; absent if every cell has all.
+    /// Rule that ends a cell before the last round; absent if every cell has all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub successes: Option<u32>,
+    pub cell_end: Option<CellEnd>,
     /// Metric of the ranking that the study names; absent if it is that of each workload's kind.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rank_by: Option<String>,
@@ -526,10 +526,10 @@ impl Summary {
     }
 
     /// Returns the number of trials of a cell, to which its measured ones are compared: the rounds, or
-    /// where cells end with their successes, its own.
+    /// where a rule ends cells, its own.
     #[must_use]
     pub fn trials_of(&self, cell: &Cell) -> u64 {
-        match self.successes {
+        match self.cell_end {
             Some(_) => cell.trials(),
             None => u64::from(self.rounds),
         }

@@ -70,7 +70,7 @@ pub struct SweepCell {
     pub workload: String,
     /// Number of measured trials that have the metric.
     pub n: u64,
-    /// Number of trials: the rounds, unless cells end with their successes.
+    /// Number of trials: the rounds, unless a rule ends cells before.
     #[serde(default)]
     pub trials: u64,
     /// Figure of the tables, as in the cell's summary.

@@ -74,7 +74,7 @@ fn result(
 ) -> SweepResult {
     let sweeps = &data.header.study.sweeps;
     let rounds = u64::from(data.rounds());
-    let trials = |cell: &&Cell| match data.header.study.successes {
+    let trials = |cell: &&Cell| match data.header.study.cell_end {
         Some(_) => cell.trials(),
         None => rounds,
     };

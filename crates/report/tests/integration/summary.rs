@@ -648,3 +648,14 @@ fn warnings_of_trials_are_counted_by_code_and_hint() {
     let repeated = repeated.find(|it| it.warning.code == "trials_repeated");
     assert_eq!(repeated.map(|it| it.trials), Some(1));
 }
+
+#[test]
+fn a_shard_has_to_have_checked_the_conditions_of_its_trials_alone() {
+    let mut data = common::full();
+    let lost = data.path_checks.remove(0).condition;
+    assert!(!passes(&data, "path_within_tolerance"));
+    data.header.part.shard = Some("1/2".parse().expect("a shard"));
+    assert!(!passes(&data, "path_within_tolerance"));
+    data.trials.retain(|trial| trial.condition != lost);
+    assert!(passes(&data, "path_within_tolerance"));
+}

@@ -101,9 +101,9 @@ impl AsyncUdpSocket for LimitedSocket {
     }
 }
 
-/// Wraps a socket for quinn, which then gives the kernel at most `most` packets at once, that are ECN-capable only with
-/// `ecn`; returns it with the maximum
-/// numbers of packets sent (UDP_SEGMENT) and received (UDP_GRO) at once, one if the kernel cannot do that.
+/// Wraps a socket for quinn, which then gives the kernel at most `most` packets at once, ECN-capable only with `ecn`. Returns
+/// it with the maximum numbers of packets sent (UDP_SEGMENT) and received (UDP_GRO) at once, one if the kernel cannot do
+/// that.
 ///
 /// # Errors
 /// An error of the runtime that does not take the socket.

@@ -107,7 +107,7 @@ pub(super) fn run(
     listener: &mut dyn Listener,
 ) -> Result<Ending, EngineError> {
     let queue = Queue::of(&run.plan, &run.options.done);
-    let jobs = match run.plan.study().successes {
+    let jobs = match run.plan.study().cell_end {
         // One guest must know the trials of all before.
         Some(_) => 1,
         None => queue.chunks.len().clamp(1, run.jobs as usize),

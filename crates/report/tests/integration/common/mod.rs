@@ -131,7 +131,7 @@ pub fn study() -> Study {
         rounds: 5,
         until: None,
         time_limit: None,
-        successes: None,
+        cell_end: None,
         rank_by: None,
         equivalence: Study::EQUIVALENCE,
         every: None,

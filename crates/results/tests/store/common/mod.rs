@@ -33,7 +33,7 @@ pub fn header() -> RunHeader {
             rounds: 5,
             until: None,
             time_limit: None,
-            successes: None,
+            cell_end: None,
             rank_by: None,
             equivalence: Study::EQUIVALENCE,
             every: None,

@@ -123,9 +123,9 @@ impl UdpSender for LimitedSocket<Pin<Box<dyn UdpSender>>> {
     }
 }
 
-/// Wraps a socket for noq, which then gives the kernel at most `most` packets at once, that are ECN-capable only with `ecn`;
-/// returns it with the maximum
-/// numbers of packets sent (UDP_SEGMENT) and received (UDP_GRO) at once, one if the kernel cannot do that.
+/// Wraps a socket for noq, which then gives the kernel at most `most` packets at once, ECN-capable only with `ecn`. Returns
+/// it with the maximum numbers of packets sent (UDP_SEGMENT) and received (UDP_GRO) at once, one if the kernel cannot do
+/// that.
 ///
 /// # Errors
 /// An error of the runtime that does not take the socket.

@@ -1,27 +1,24 @@
 //! Course of one trial, or of those of a competition's flows at once: path, both ends ready, start, notes both ways, both
 //! ends finished.
 
+mod messages;
+mod ready;
+
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, VecDeque},
     net::SocketAddr,
     time::{Duration, Instant},
 };
 
-use rand::RngExt;
-use regatta_bed::{
-    BedError, ChildOutput, PathCounters, ProcessEnd,
-    guest::{seed_random_numbers, wait_for_long_timers, wait_for_short_timers, wait_for_timers},
-};
-use regatta_control::{
-    FromAgent, Host, PathHints, ProblemKind, Progress, Role, SideReport, ToAgent, TrialOrder,
-};
+use regatta_bed::{BedError, PathCounters, guest::wait_for_short_timers};
+use regatta_control::{FromAgent, Host, Progress, Role, SideReport, ToAgent};
 use regatta_model::{
-    Condition, Outcome, Text, TrialRecord, Workload, WorkloadKind, causes, metric::id, reason,
+    Outcome, Text, TrialRecord, Workload, WorkloadKind, causes, metric::id, reason,
 };
 
 use crate::{
-    agent::{AgentId, Signal, not_an_answer},
-    clocks::{ReadClocks, TrialClocks},
+    agent::AgentId,
+    clocks::ReadClocks,
     competition::{self, FlowServer},
     error::EngineError,
     failure::{TrialFailure, explain},
@@ -30,7 +27,7 @@ use crate::{
     merge::merge,
     plan::PlannedTrial,
     plausible,
-    run::{ProgressListener, TrialProgress, TrialRunner, bottleneck, unix_ns},
+    run::{TrialProgress, TrialRunner, unix_ns},
 };
 
 /// Maximum number of attempts to get both ends ready for a trial: an agent that died or hung since the last
@@ -313,68 +310,6 @@ impl TrialRunner<'_> {
         }
     }
 
-    /// Prepares agents, path and both ends of each flow. Returns the servers, and
-    /// the time since which the path counts; or the flow that failed.
-    fn make_ready(
-        &mut self,
-        trials: &[PlannedTrial],
-    ) -> Result<FlowResult<(Vec<FlowServer>, Instant)>, EngineError> {
-        let first = &trials[0];
-        let is_virtual = self.has_virtual_clock();
-        if is_virtual {
-            let seed = self.plan.random_seed(first);
-            seed_random_numbers(seed).map_err(|source| EngineError::RandomNumbers { source })?;
-        }
-        match self.ensure_agents(trials.len()) {
-            // The run started with two agents, so one that cannot be replaced is this trial's
-            // misfortune; the next trial tries again.
-            Err(EngineError::NoAgent { host, reason }) => {
-                let why = reason::cannot_start_agent(&host, reason).into();
-                return Ok(Err((0, TrialFailure::NoAgent(why))));
-            }
-            ready => ready?,
-        }
-        if is_virtual {
-            self.bed.stop_sampling()?;
-            match self.plan.study().every {
-                None => wait_for_timers(),
-                // The rounds of a series begin at times of their own.
-                Some(_) => wait_for_long_timers(),
-            }
-        }
-        self.clocks = TrialClocks::start(self.bed)?;
-        let condition = self.plan.condition(first.cell);
-        self.bed.set_condition(condition, first.seed)?;
-        self.start_capture(first)?;
-        let path_begun = Instant::now();
-        let ready = self.make_ends_ready(trials);
-        if let Ok(servers) = &ready
-            && trials.len() > 1
-        {
-            let flows = competition::flows(self.plan, trials, servers);
-            self.bed.set_flows(&flows)?;
-        }
-        Ok(ready.map(|servers| (servers, path_begun)))
-    }
-
-    fn make_ends_ready(&mut self, trials: &[PlannedTrial]) -> FlowResult<Vec<FlowServer>> {
-        let starts = competition::starts(self.plan, trials);
-        for (flow, trial) in trials.iter().enumerate() {
-            let is_first = starts.first().is_some_and(|(first, _)| *first == flow);
-            let token = hexadecimal(&rand::rng().random::<[u8; 16]>());
-            for host in [Host::Server, Host::Client] {
-                let place = (is_first, trials.len() > 1);
-                self.prepare(AgentId { flow, host }, trial, &token, place)
-                    .map_err(|failure| (flow, failure))?;
-            }
-        }
-        let servers = self.await_ready(trials)?.into_iter().enumerate();
-        let silent = || TrialFailure::Malformed(Host::Server, reason::sent_no_address());
-        servers
-            .map(|(flow, server)| server.ok_or_else(|| (flow, silent())))
-            .collect()
-    }
-
     /// Exchanges messages with both ends of each flow from its start until both have finished. A flow of a competition that
     /// could not connect in time ends alone; any other failure of one ends all.
     fn converse(&mut self, trials: &[PlannedTrial], servers: &[FlowServer]) -> Vec<FlowEnd> {
@@ -507,322 +442,6 @@ impl TrialRunner<'_> {
             dropped,
         });
     }
-
-    fn prepare(
-        &mut self,
-        id: AgentId,
-        trial: &PlannedTrial,
-        token: &str,
-        (is_first, beside_others): (bool, bool),
-    ) -> Result<(), TrialFailure> {
-        let host = id.host;
-        let study = self.plan.study();
-        let workload = self.plan.workload(trial.cell);
-        let condition = &self.known_path(trial);
-        let window = condition.flow_control_window(workload.kind.direction());
-        let listens = host == Host::Server;
-        let mut tls = self.tls.clone();
-        if !listens {
-            tls.key_der_base64 = None;
-        }
-        let order = TrialOrder {
-            trial: trial.index,
-            role: host.role(workload),
-            transport: self.plan.transport(trial.cell).clone(),
-            workload: workload.clone(),
-            token: token.to_owned(),
-            seed: trial.seed,
-            deadline: study.deadline,
-            connect_deadline: study.connect_deadline,
-            sample_interval: study.sample_interval,
-            local: self.bed.address(host),
-            peer: self.bed.address(host.other()),
-            ports: listens.then(|| self.bed.ports(host)).flatten(),
-            path: PathHints {
-                round_trip_delay: condition.longest_round_trip_delay(),
-                longest_one_way: condition.longest_one_way_ever(),
-                typical_one_way: condition.typical_one_way_ever(),
-                link_rate_bps: bottleneck::rate(condition, workload),
-                window_bytes: window.map(|window| window.0),
-                mtu_bytes: condition.mtu_bytes,
-                is_real_network: self.is_unknown(),
-                clock_offset_ns: match &self.clocks {
-                    Some(clocks) => clocks.hint_ns(host),
-                    None => Some(0),
-                },
-                keeps_order: condition.keeps_order(),
-                treats_alike: condition.treats_alike() && !self.is_unknown(),
-                tuning: condition.tuning.base,
-                keeps_tcp_limits: condition.tuning.limits_tcp(),
-            },
-            cpus: condition.tuning.cpus,
-            // A schedule of the path begins with the first flow.
-            reports_start: condition.follows_a_clock() && is_first,
-            beside_others,
-            progress_interval: self.progress.and_then(ProgressListener::interval),
-            tls,
-            files: (self.options.files.as_ref())
-                .map(|files| files.join(format!("trial-{:04}", trial.index + 1))),
-        };
-        let order = Box::new(order);
-        self.send(id, &ToAgent::Prepare { order })
-    }
-
-    /// Whether the path is a network between two machines, which is known by measurements only.
-    pub(super) fn is_unknown(&self) -> bool {
-        self.bed.is_real() && !self.bed.shares_clock()
-    }
-
-    /// Returns the condition of a trial as far as it is known: of a real network, the delay that the
-    /// last check found.
-    fn known_path(&self, trial: &PlannedTrial) -> Condition {
-        let mut condition = self.plan.condition(trial.cell).clone();
-        if let Some(round_trip) = self.round_trips.get(&trial.cell.condition) {
-            condition.forward.delay = *round_trip / 2;
-            condition.reverse.delay = *round_trip / 2;
-        }
-        condition.lengthen(self.plan.flow_delay(trial.cell));
-        condition
-    }
-
-    /// Waits until both ends of each flow are ready. Returns the server of each.
-    ///
-    /// # Errors
-    /// The flow that failed; of two ends of it that fail the failure of the listening one: the other one may fail for want
-    /// of it.
-    fn await_ready(&mut self, trials: &[PlannedTrial]) -> FlowResult<Vec<Option<FlowServer>>> {
-        let longest = |trial: &PlannedTrial| limits::prepare(self.plan.workload(trial.cell));
-        let within = trials.iter().map(longest).max().unwrap_or_default();
-        let until = Instant::now() + within;
-        let flows = 0..trials.len();
-        let mut missing: BTreeSet<AgentId> = flows
-            .flat_map(|flow| Host::BOTH.map(|host| AgentId { flow, host }))
-            .collect();
-        let mut servers = vec![None; trials.len()];
-        let mut failed = None;
-        while !missing.is_empty() {
-            let id = match self.next(trials, until) {
-                Ok(Some((
-                    flow,
-                    host,
-                    FromAgent::Ready {
-                        listen,
-                        ip_protocol,
-                        ..
-                    },
-                ))) => {
-                    let server = listen.map(|address| FlowServer {
-                        address,
-                        ip_protocol,
-                    });
-                    servers[flow] = servers[flow].or(server);
-                    AgentId { flow, host }
-                }
-                Ok(Some((flow, from, answer))) => {
-                    let reason = reason::sent_before_start(&format!("{answer:?}"));
-                    return Err((flow, TrialFailure::Malformed(from, reason)));
-                }
-                Ok(None) => {
-                    let flow = missing.first().map_or(0, |id| id.flow);
-                    let hosts = missing.iter().filter(|id| id.flow == flow);
-                    let silent = TrialFailure::Silent {
-                        hosts: hosts.map(|id| id.host).collect(),
-                        within,
-                        doing: reason::getting_ready(),
-                    };
-                    return Err(failed.unwrap_or((flow, silent)));
-                }
-                Err(
-                    failure @ (
-                        flow,
-                        TrialFailure::Failed {
-                            host: Host::Client, ..
-                        },
-                    ),
-                ) => {
-                    failed.get_or_insert(failure);
-                    AgentId {
-                        flow,
-                        host: Host::Client,
-                    }
-                }
-                Err(failure) => return Err(failure),
-            };
-            missing.remove(&id);
-        }
-        failed.map_or(Ok(servers), Err)
-    }
-
-    fn send(&mut self, id: AgentId, message: &ToAgent) -> Result<(), TrialFailure> {
-        let sent = self.agents.get_mut(&id).map(|agent| agent.send(message));
-        match sent {
-            Some(Ok(())) => Ok(()),
-            _ => Err(TrialFailure::Died(id.host)),
-        }
-    }
-
-    /// Returns the next answer about one of the trials that run at once, with the position of that trial, or `None` once
-    /// `until` has come.
-    ///
-    /// # Errors
-    /// Position of the trial that failed, and its failure.
-    fn next(
-        &mut self,
-        trials: &[PlannedTrial],
-        until: Instant,
-    ) -> FlowResult<Option<(usize, Host, FromAgent)>> {
-        loop {
-            if self.stopped() {
-                return Err((0, TrialFailure::Stopped));
-            }
-            let (AgentId { flow, host }, output) = match self.next_signal(until) {
-                Some(Signal::Agent { id, output, .. }) => (id, output),
-                Some(Signal::Stop) => return Err((0, TrialFailure::Stopped)),
-                // One that answers has replaced the one that ended.
-                Some(Signal::PathEnded) => match self.bed.counters() {
-                    Ok(_) => continue,
-                    Err(error) => return Err((0, TrialFailure::Path(error))),
-                },
-                None => return Ok(None),
-            };
-            // Agents of earlier competitions of more flows.
-            let Some(trial) = trials.get(flow) else {
-                continue;
-            };
-            let message = match output {
-                ChildOutput::Ended(_) => return Err((flow, TrialFailure::Died(host))),
-                ChildOutput::Malformed(line) => {
-                    let failure = TrialFailure::Malformed(host, not_an_answer(&line));
-                    return Err((flow, failure));
-                }
-                // The late end of an earlier trial that was aborted.
-                ChildOutput::Message(message) if trial_of(&message) != Some(trial.index) => {
-                    continue;
-                }
-                ChildOutput::Message(message) => message,
-            };
-            return match message {
-                FromAgent::Failed { problem, .. } => {
-                    Err((flow, TrialFailure::Failed { host, problem }))
-                }
-                message => Ok(Some((flow, host, message))),
-            };
-        }
-    }
-
-    /// Waits for the next signal, except those of agents that have been replaced; `None` once `until` has come.
-    fn next_signal(&self, until: Instant) -> Option<Signal> {
-        loop {
-            let remaining = until.saturating_duration_since(Instant::now());
-            match self.signals.recv_timeout(remaining).ok()? {
-                Signal::Agent { id, generation, .. } if !self.is_current(id, generation) => {}
-                signal => return Some(signal),
-            }
-        }
-    }
-
-    /// Waits between two trials until `until`, or until the run is stopped.
-    pub(super) fn rest(&mut self, until: Instant) {
-        while !self.stopped() {
-            let remaining = until.saturating_duration_since(Instant::now());
-            match self.signals.recv_timeout(remaining) {
-                Ok(signal) => self.reap_ended(&signal),
-                Err(_) => return,
-            }
-        }
-    }
-
-    /// Removes agents that have ended, or sent a malformed message, since the last trial in which they took part.
-    fn reap_ended_agents(&mut self) {
-        while let Ok(signal) = self.signals.try_recv() {
-            self.reap_ended(&signal);
-        }
-    }
-
-    /// Removes the agent of a signal if that agent has ended or sent a malformed message.
-    fn reap_ended(&mut self, signal: &Signal) {
-        // A request to stop has raised the flag, too, which is looked at before anything is done.
-        if let Signal::Agent {
-            id,
-            generation,
-            output: ChildOutput::Ended(_) | ChildOutput::Malformed(_),
-        } = signal
-            && self.is_current(*id, *generation)
-            && let Some(agent) = self.agents.remove(id)
-        {
-            let _ = agent.reap();
-        }
-    }
-
-    fn is_current(&self, id: AgentId, generation: u32) -> bool {
-        let agent = self.agents.get(&id);
-        agent.is_some_and(|agent| agent.generation == generation)
-    }
-
-    /// Aborts a flow of a trial that failed at both ends and waits for them, so that nothing of it reaches into the next. An agent
-    /// answers at once if it has no part in the trial any more; one that does not answer is killed, so that this also finds
-    /// which agent hangs. A refusal, or a disturbance from outside, takes the place of a `failure` that it has caused at the other end. Returns the
-    /// exits of the agents that ended.
-    fn abort(
-        &mut self,
-        (flow, trial): (usize, u32),
-        failure: &mut TrialFailure,
-    ) -> BTreeMap<Host, ProcessEnd> {
-        let mut ended = BTreeSet::new();
-        if let TrialFailure::Died(host) | TrialFailure::Malformed(host, _) = failure {
-            ended.insert(*host);
-        }
-        let mut awaiting = BTreeSet::new();
-        for host in Host::BOTH {
-            let id = AgentId { flow, host };
-            if !self.agents.contains_key(&id) || ended.contains(&host) {
-                continue;
-            }
-            if self.send(id, &ToAgent::Abort { trial }).is_ok() {
-                awaiting.insert(host);
-            } else {
-                ended.insert(host);
-            }
-        }
-        let until = Instant::now() + limits::ABORT;
-        while !awaiting.is_empty() {
-            match self.next_signal(until) {
-                Some(Signal::Agent { id, .. }) if id.flow != flow => {}
-                Some(Signal::Agent {
-                    id: AgentId { host, .. },
-                    output,
-                    ..
-                }) => match output {
-                    // Every abort has this one answer, whatever messages came before it.
-                    ChildOutput::Message(message) => match message {
-                        FromAgent::Aborted { trial: of } if of == trial => {
-                            awaiting.remove(&host);
-                        }
-                        FromAgent::Failed { trial: of, problem }
-                            if of == trial
-                                && failure.may_be_caused_elsewhere()
-                                && takes_precedence(problem.kind) =>
-                        {
-                            *failure = TrialFailure::Failed { host, problem };
-                        }
-                        _ => {}
-                    },
-                    ChildOutput::Malformed(_) | ChildOutput::Ended(_) => {
-                        awaiting.remove(&host);
-                        ended.insert(host);
-                    }
-                },
-                // A second request to stop changes nothing here.
-                Some(Signal::Stop | Signal::PathEnded) => {}
-                None => break,
-            }
-        }
-        ended.extend(awaiting);
-        ended
-            .into_iter()
-            .filter_map(|host| Some((host, self.agents.remove(&AgentId { flow, host })?.reap())))
-            .collect()
-    }
 }
 
 /// Returns the first flow that has not ended in time, and its failure.
@@ -841,26 +460,4 @@ fn silent(flows: &[Flow<'_>], within: Duration) -> (usize, TrialFailure) {
         doing: reason::the_trial(),
     };
     (index, failure)
-}
-
-/// Whether a failure of this kind explains one of the other end.
-const fn takes_precedence(kind: ProblemKind) -> bool {
-    matches!(kind, ProblemKind::Unsupported | ProblemKind::Disturbed)
-}
-
-fn trial_of(message: &FromAgent) -> Option<u32> {
-    match message {
-        FromAgent::Hello { .. } => None,
-        FromAgent::Ready { trial, .. }
-        | FromAgent::Began { trial }
-        | FromAgent::Note { trial, .. }
-        | FromAgent::Progress { trial, .. }
-        | FromAgent::Finished { trial, .. }
-        | FromAgent::Failed { trial, .. }
-        | FromAgent::Aborted { trial } => Some(*trial),
-    }
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -4,11 +4,10 @@
 //! out what is done. Every round runs every cell once. The order within a round is random, so
 //! that a drift of the machine meets all cells alike, and follows from the study's seed.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    ops::Range,
-    time::Duration,
-};
+mod done;
+mod remaining;
+
+use std::{collections::BTreeMap, time::Duration};
 
 use rand_chacha::{
     ChaCha8Rng,
@@ -18,9 +17,9 @@ use regatta_model::{
     CompetitionFlow, Condition, Measurements, Name, Outcome, Study, Text, Transport, TrialRecord,
     Until, Workload,
 };
-use serde::{Deserialize, Serialize};
 
-use crate::{limits, series::SeriesDone, stop_rule::StopRule};
+pub use self::done::Done;
+use crate::{limits, stop_rule::StopRule};
 
 /// One transport under one condition with one workload, as positions in the study's lists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,173 +48,6 @@ pub struct PlannedTrial {
     /// same: their paths draw the same losses for the same sequence of packets, which is what
     /// makes a comparison within a round a paired one.
     pub seed: u64,
-}
-
-/// Attempts made at one trial.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-struct Attempts {
-    made: u32,
-    /// Whether the last attempt was invalid.
-    spoiled: bool,
-    /// Value of the ranking's metric, if the last attempt was measured.
-    value: Option<f64>,
-    /// Whether the last attempt was a success: see [`TrialRecord::is_whole`].
-    #[serde(default)]
-    whole: bool,
-    /// Part of the record of the last attempt that the plan's [`StopRule`] reads, if it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    digest: Option<Box<TrialRecord>>,
-}
-
-/// Trials of a plan that have records, by position in the plan.
-///
-/// A trial is finished unless its last attempt was [`Outcome::Invalid`] and it has been attempted
-/// less than [`Done::MAX_ATTEMPTS`] times: a trial that the machine spoiled is no evidence about a transport.
-/// No other outcome is ever repeated.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Done {
-    attempts: BTreeMap<u32, Attempts>,
-    /// Records of the flows of a competition until that of the last flow comes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    competing: Vec<TrialRecord>,
-    /// State of the series after the trials, if the study is one.
-    series: Option<SeriesDone>,
-    /// Blocks of the plan that are to be run ([`Plan::block`]); all of them if `None`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    blocks: Option<Range<u32>>,
-}
-
-impl Done {
-    /// Maximum number of attempts at one trial.
-    pub const MAX_ATTEMPTS: u32 = 3;
-
-    /// Takes note of a record of this plan. Those of a competition's flows count once all have come, and are repeated
-    /// only together: if one of them has failed, the others are invalid and stay so.
-    pub fn add(&mut self, plan: &Plan, record: &TrialRecord) {
-        let Some(flows) = plan.trial(record.index).map(|it| plan.flows(&it)) else {
-            return;
-        };
-        if flows.len() == 1 {
-            return self.add_attempt(plan, record, record.outcome == Outcome::Invalid);
-        }
-        self.competing.retain(|other| other.index != record.index);
-        self.competing.push(record.clone());
-        let is_beside = |it: &TrialRecord| flows.iter().any(|flow| flow.index == it.index);
-        if self.competing.iter().filter(|it| is_beside(it)).count() == flows.len() {
-            let held = std::mem::take(&mut self.competing).into_iter();
-            let (records, others): (Vec<_>, Vec<_>) = held.partition(is_beside);
-            self.competing = others;
-            let spoiled = records.iter().all(|it| it.outcome == Outcome::Invalid);
-            for record in records {
-                self.add_attempt(plan, &record, spoiled);
-            }
-        }
-    }
-
-    fn add_attempt(&mut self, plan: &Plan, record: &TrialRecord, spoiled: bool) {
-        let made = record.attempt;
-        let attempts = Attempts {
-            made,
-            spoiled: spoiled && made < Self::MAX_ATTEMPTS,
-            value: plan.ranked_by(record),
-            whole: record.is_whole(),
-            digest: (plan.rule_of_study()).map(|rule| Box::new((rule.digest)(&plan.study, record))),
-        };
-        let first = record.index % (plan.trials.len() as u32).max(1);
-        let known = self.attempts.get(&first);
-        if known.is_none_or(|known| known.made <= made) {
-            self.attempts.insert(first, attempts);
-        }
-        self.series = SeriesDone::after(record).or(self.series);
-    }
-
-    /// Returns the state of the series after the last trial.
-    pub(crate) fn series(&self) -> Option<SeriesDone> {
-        self.series
-    }
-
-    /// Restricts the run to these blocks. Attempts at trials of other blocks stay known.
-    #[must_use]
-    pub(crate) fn within(self, blocks: Range<u32>) -> Self {
-        Self {
-            blocks: Some(blocks),
-            ..self
-        }
-    }
-
-    /// Restricts the run to these blocks, and forgets the attempts at trials of other blocks.
-    #[must_use]
-    pub(crate) fn only(mut self, plan: &Plan, blocks: Range<u32>) -> Self {
-        self.attempts.retain(|index, _| {
-            let trial = plan.trials.get(*index as usize);
-            trial.is_some_and(|trial| blocks.contains(&plan.block(trial)))
-        });
-        self.within(blocks)
-    }
-
-    /// Whether there is a record of this attempt at a trial, or of a later one.
-    pub(crate) fn has(&self, plan: &Plan, index: u32, attempt: u32) -> bool {
-        let first = index % (plan.trials.len() as u32).max(1);
-        let known = self.attempts.get(&first);
-        known.is_some_and(|known| known.made >= attempt)
-    }
-
-    /// Returns the state in which a new guest with a virtual clock runs these blocks, from their first trial
-    /// on. Only a run that may end early needs to know of the rounds before.
-    pub(crate) fn anew(&self, plan: &Plan, blocks: Range<u32>) -> Self {
-        let first = blocks.start / plan.conditions() * plan.cells() as u32;
-        let known = match plan.study.may_end_early() {
-            true => first,
-            false => 0,
-        };
-        let attempts = self.attempts.range(..known);
-        Self {
-            attempts: attempts
-                .map(|(index, made)| (*index, made.clone()))
-                .collect(),
-            competing: Vec::new(),
-            series: None,
-            blocks: Some(blocks),
-        }
-    }
-
-    /// Returns the blocks of the plan that are to be run.
-    pub(crate) fn blocks(&self, plan: &Plan) -> Range<u32> {
-        self.blocks.clone().unwrap_or(0..plan.blocks())
-    }
-
-    /// Forgets the attempts at trials that are not finished, which are then run as if there were none.
-    #[must_use]
-    pub fn only_finished(mut self) -> Self {
-        self.attempts.retain(|_, attempts| !attempts.spoiled);
-        self
-    }
-
-    /// Returns the number of trials that are finished.
-    #[must_use]
-    pub fn finished(&self) -> usize {
-        self.attempts.values().filter(|it| !it.spoiled).count()
-    }
-
-    /// Returns the values of the ranking's metric, by position in the plan, of the trials that were
-    /// measured.
-    pub(crate) fn values(&self) -> BTreeMap<u32, f64> {
-        let value = |(index, attempts): (&u32, &Attempts)| Some((*index, attempts.value?));
-        self.attempts.iter().filter_map(value).collect()
-    }
-
-    /// Returns the digests of the last attempts at the first `trials` trials of the plan.
-    pub(crate) fn digests(&self, trials: u32) -> Vec<TrialRecord> {
-        let attempts = self.attempts.range(..trials);
-        attempts
-            .filter_map(|(_, attempts)| attempts.digest.as_deref().cloned())
-            .collect()
-    }
-
-    /// Returns the number of attempts made at all trials.
-    pub(crate) fn attempts(&self) -> u32 {
-        self.attempts.values().map(|it| it.made).sum()
-    }
 }
 
 /// Study that asks for more trials than a run can number.
@@ -404,100 +236,6 @@ impl Plan {
             attempt,
             ..first
         })
-    }
-
-    /// Returns the trials of a round that are to be run next: those without a record, or, if there
-    /// are none, those whose last attempt was invalid. Cells with enough successes in the rounds before
-    /// have none.
-    #[must_use]
-    pub fn next_of_round(&self, round: u32, done: &Done) -> Vec<PlannedTrial> {
-        let first = round as usize * self.cells();
-        let blocks = done.blocks(self);
-        let attempts = |trial: &PlannedTrial| done.attempts.get(&trial.index);
-        let satisfied = self.satisfied(round, done);
-        let of_round = self.trials.iter().skip(first).take(self.cells());
-        let of_round = of_round.filter(|trial| {
-            blocks.contains(&self.block(trial)) && !satisfied.contains(&trial.cell)
-        });
-        let new = of_round.clone().filter(|trial| attempts(trial).is_none());
-        let new: Vec<PlannedTrial> = new.copied().collect();
-        if !new.is_empty() {
-            return new;
-        }
-        of_round
-            .filter_map(|trial| match attempts(trial) {
-                Some(Attempts {
-                    made,
-                    spoiled: true,
-                    ..
-                }) => self.trial(trial.index + *made * self.trials.len() as u32),
-                _ => None,
-            })
-            .collect()
-    }
-
-    /// Returns the cells that have the study's number of successes in the rounds before this one.
-    fn satisfied(&self, round: u32, done: &Done) -> BTreeSet<Cell> {
-        let Some(enough) = self.study.successes else {
-            return BTreeSet::new();
-        };
-        let mut successes: BTreeMap<Cell, u32> = BTreeMap::new();
-        let before = round as usize * self.cells();
-        for trial in self.trials.iter().take(before) {
-            if done.attempts.get(&trial.index).is_some_and(|it| it.whole) {
-                *successes.entry(trial.cell).or_default() += 1;
-            }
-        }
-        successes.retain(|_, count| *count >= enough);
-        let satisfied: BTreeSet<Cell> = successes.into_keys().collect();
-        // Flows of a competition run together, until all have enough.
-        let first = self.trials.iter().skip(before).take(self.cells);
-        let have_all = first.filter(|trial| {
-            let flows = self.flows(trial);
-            flows.iter().all(|flow| satisfied.contains(&flow.cell))
-        });
-        have_all.map(|trial| trial.cell).collect()
-    }
-
-    /// Returns the number of trials of the run if no trial fails that is not done yet. It is the number
-    /// of trials of the blocks that are to be run, unless cells end with their successes.
-    #[must_use]
-    pub fn expected_trials(&self, done: &Done) -> usize {
-        if self.study.successes.is_none() {
-            return self.trials_of(done) as usize;
-        }
-        let mut failures: BTreeMap<Cell, u32> = BTreeMap::new();
-        for trial in &self.trials {
-            let failed = done.attempts.get(&trial.index).is_some_and(|it| !it.whole);
-            *failures.entry(trial.cell).or_default() += u32::from(failed);
-        }
-        let trials = failures.values().map(|it| self.study.trials_of_cell(*it));
-        trials.sum::<u32>() as usize
-    }
-
-    /// Returns the trials that are left to be run, in their order.
-    #[must_use]
-    pub fn remaining_trials(&self, done: &Done) -> Vec<PlannedTrial> {
-        let rounds = self.remaining_rounds(done).into_iter();
-        let trials = rounds.flat_map(|round| self.next_of_round(round, done));
-        trials.collect()
-    }
-
-    /// Returns the rounds in which a trial is left to be run.
-    #[must_use]
-    pub fn remaining_rounds(&self, done: &Done) -> Vec<u32> {
-        let blocks = done.blocks(self);
-        let conditions = self.conditions();
-        (blocks.start / conditions..blocks.end.div_ceil(conditions))
-            .filter(|round| !self.next_of_round(*round, done).is_empty())
-            .collect()
-    }
-
-    /// Whether no further round is to be run: none is left, or those before are enough by the study's `until`.
-    #[must_use]
-    pub fn is_over(&self, done: &Done) -> bool {
-        let next = self.remaining_rounds(done).into_iter().next();
-        next.is_none_or(|round| self.has_enough(round, done))
     }
 
     /// Returns the value of the ranking's metric for a measured trial.
