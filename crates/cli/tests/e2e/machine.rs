@@ -134,7 +134,11 @@ fn shell_limits_are_reported_as_such() {
         );
         done.assert_code(1);
         done.assert_stderr_contains(hint);
-        assert!(!bench.path("out").exists(), "nothing is left behind");
+        assert!(
+            !bench.path("out").exists(),
+            "`ulimit {limit}` leaves nothing behind: {}",
+            done.stderr
+        );
     }
 }
 

@@ -1,4 +1,4 @@
-//! Tests of runs whose cells end with their successes.
+//! Tests of runs whose cells end before the last round.
 
 use std::collections::BTreeSet;
 
@@ -13,6 +13,11 @@ use crate::{
 
 /// Makes a bed on which these trials fail.
 fn failing(trials: BTreeSet<u32>) -> FakeBed {
+    ending(trials, ProblemKind::Failed)
+}
+
+/// Makes a bed on which these trials end with a problem of this kind.
+fn ending(trials: BTreeSet<u32>, kind: ProblemKind) -> FakeBed {
     FakeBed::new(Box::new(move |_, _| {
         let mut script = healthy_agent();
         let trials = trials.clone();
@@ -20,7 +25,7 @@ fn failing(trials: BTreeSet<u32>) -> FakeBed {
             ToAgent::Prepare { order } if trials.contains(&order.trial) => {
                 vec![Action::Send(FromAgent::Failed {
                     trial: order.trial,
-                    problem: Problem::new(ProblemKind::Failed, ["no"], ""),
+                    problem: Problem::new(kind, ["no"], ""),
                 })]
             }
             message => script(message),
@@ -84,6 +89,25 @@ fn a_cell_that_never_succeeds_ends_with_the_last_round() {
     let (ending, recorded) = run_from(&mut failing((0..4).collect()), &plan, Done::default());
     assert_eq!(ending.unwrap(), Ending::Complete);
     assert_eq!(indices(&recorded), [0, 1, 2, 3]);
+}
+
+#[test]
+fn a_cell_ends_with_a_trial_that_timed_out() {
+    let mut study = study(2, 1, 3);
+    study.cell_end = Some(CellEnd::Deadlines(1));
+    let plan = Plan::new(&study).unwrap();
+    let of_first = plan.trials().iter();
+    let of_first = of_first.filter(|trial| trial.cell.transport == 0);
+    let late: BTreeSet<u32> = of_first.map(|trial| trial.index).collect();
+    let expected: Vec<u32> = (plan.trials().iter())
+        .filter(|trial| trial.cell.transport == 1 || trial.round == 0)
+        .map(|trial| trial.index)
+        .collect();
+    let mut bed = ending(late, ProblemKind::TimedOut);
+    let (ending, recorded) = run_from(&mut bed, &plan, Done::default());
+    assert_eq!(ending.unwrap(), Ending::Complete);
+    assert_eq!(indices(&recorded), expected);
+    assert_eq!(announced(&recorded), Some((6, 0)));
 }
 
 /// The guest of a chunk runs the chunk from its first trial on, whatever a run before it has done there, and
