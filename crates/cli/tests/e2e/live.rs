@@ -211,13 +211,16 @@ pub fn events(url: &str) -> impl BufRead {
     BufReader::new(events)
 }
 
-/// Reads the page's events until one has the goodput of a trial under way, in bits per second.
+/// Reads the page's events until one has a goodput above zero of a trial under way, in bits per second: on a busy
+/// machine nothing may arrive in an interval.
 fn rate_under_way(url: &str) -> f64 {
     let mut events = events(url);
     loop {
         let rest = after(&mut events, "\"goodput_bps\":");
         let rate = rest.split(',').next().map(str::parse);
-        if let Some(Ok(rate)) = rate {
+        if let Some(Ok(rate)) = rate
+            && rate > 0.0
+        {
             return rate;
         }
     }

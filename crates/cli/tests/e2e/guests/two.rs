@@ -28,7 +28,7 @@ fn study_runs_in_two_guests() {
         assert_ran(trial);
         // The rate is that of both ends' netem: a wire that carried more would be no path.
         let goodput = trial.measurements.metrics["goodput_bps"];
-        assert!((0.5e6..20e6).contains(&goodput), "{goodput}");
+        assert!((1e4..20e6).contains(&goodput), "{goodput}");
         // 10 ms, as both ends delay by 5: an end without its netem would show half of it.
         let idle = trial.measurements.metrics["round_trip_delay_idle_p50_ns"];
         assert!(idle >= 10e6, "{idle}");

@@ -96,7 +96,7 @@ fn live_views_show_a_run_on_hosts_and_its_resumption() {
     let (run, mut stderr, url) = with_page(run);
     let trial = lab.trial_with(&url, &FIGURES);
     let rate = trial["goodput_bps"].as_f64().expect("a rate");
-    assert!((1e6..1e12).contains(&rate), "{trial}");
+    assert!((1e3..1e12).contains(&rate), "{trial}");
     assert!(trial["dropped"].is_null(), "nothing counts there: {trial}");
     let mut text = String::new();
     lab.get(&format!("{metrics}/"), "metrics")

@@ -21,13 +21,17 @@ use crate::{
     peer::Peer,
     stop::{Linked, Stop},
     trial::{
-        LEAVING, MARGIN, NOTE_SLACK,
+        LEAVING, MARGIN,
         distribution::Distribution,
         findings::Deliveries,
         message_control::{self, Control},
         watch::{ServerEnd, ServerEnding},
     },
 };
+
+/// Time without arrivals, beyond what the path can take, after which a flow is over without an end marker. The sender
+/// repeats its marker every 250 ms at least, and on a busy machine its stack may have had no turn for more than 50 ms.
+const SILENCE: Duration = Duration::from_secs(1);
 
 /// Signs of the end of the transfer, as the receiver has seen them.
 #[derive(Debug, Default)]
@@ -58,32 +62,31 @@ impl Ending {
         }
     }
 
-    /// Returns the moment after which no message that counts can arrive, by what is known now. `arrived` is the number
-    /// of messages that have arrived, including damaged ones, and `last` the arrival of the last.
-    fn moment(
-        &self,
-        shared: &Shared<'_>,
-        arrived: u64,
-        last: Option<MonotonicTime>,
-    ) -> MonotonicTime {
-        if shared.own.reliable {
-            let all = self.marker.filter(|_| arrived >= self.sent);
-            return all.unwrap_or(MonotonicTime::NEVER);
-        }
+    /// Returns the moment after which the flow is over by an end marker. `arrived` is the number of messages that have
+    /// arrived, including damaged ones.
+    fn by_marker(&self, shared: &Shared<'_>, arrived: u64) -> MonotonicTime {
+        let Some(marker) = self.marker else {
+            return MonotonicTime::NEVER;
+        };
         let path = &shared.trial.order.path;
-        let by_marker = self.marker.map(|at| match path.keeps_order {
-            true => at,
-            false => at + path.longest_one_way,
-        });
-        // Control does not take the path: what was sent before it may be under way still, or wait
-        // in the sender's own queues, so as long as something comes more may come. This is only
-        // for the case that all markers are lost.
-        let sent_there = shared.trial.context.peer.read(|peer| peer.sent);
-        let by_note = sent_there.map(|(at, _)| {
-            last.map_or(at, |last| last.max(at)) + path.longest_one_way + NOTE_SLACK
-        });
-        let never = MonotonicTime::NEVER;
-        by_marker.unwrap_or(never).min(by_note.unwrap_or(never))
+        match (shared.own.reliable, path.keeps_order) {
+            (true, _) if arrived < self.sent => MonotonicTime::NEVER,
+            (true, _) | (false, true) => marker,
+            (false, false) => marker + path.longest_one_way,
+        }
+    }
+}
+
+/// Returns the moment from which on silence is the end of a flow, because all its markers may be lost: the sender's note
+/// and the `last` arrival are longer ago than a message can be under way. Control does not take the path: what was
+/// sent before the note may wait in the sender's own queues, so that more may come as long as something comes.
+fn silence_from(shared: &Shared<'_>, last: Option<MonotonicTime>) -> MonotonicTime {
+    let sent_there = shared.trial.context.peer.read(|peer| peer.sent);
+    match sent_there {
+        Some((at, _)) if !shared.own.reliable => {
+            last.map_or(at, |last| last.max(at)) + shared.trial.order.path.longest_one_way + SILENCE
+        }
+        _ => MonotonicTime::NEVER,
     }
 }
 
@@ -96,8 +99,6 @@ struct Late<'a> {
     sent: u64,
     /// Longest time that a message may take after it has left.
     within: Duration,
-    /// Beginning of the present silence: since then nothing has arrived, and this end was reading.
-    silent_since: Option<MonotonicTime>,
 }
 
 impl<'a> Late<'a> {
@@ -112,7 +113,6 @@ impl<'a> Late<'a> {
             at,
             sent: shared.sent_on_flow(sent),
             within: shared.trial.late_arrivals_within().unwrap_or_default(),
-            silent_since: None,
         }
     }
 
@@ -140,10 +140,10 @@ impl<'a> Late<'a> {
 
     /// Whether all messages that left the sender have arrived, or no more can: the time for them is over, and
     /// everything that arrived within that time has been read, however late this end reads it.
-    fn is_over(&self, sink: &dyn MessageSink) -> bool {
+    fn is_over(&self, sink: &dyn MessageSink, silent_since: Option<MonotonicTime>) -> bool {
         let left = self.left();
         let is_here = sink.counts().delivered.messages >= left && sink.arrived_of(left) == left;
-        is_here || self.silent_since >= Some(self.moment())
+        is_here || silent_since >= Some(self.moment())
     }
 }
 
@@ -296,6 +296,8 @@ impl<'a> Receiver<'a> {
         let shared = self.shared;
         let trial = shared.trial;
         let mut late: Option<Late<'_>> = None;
+        // Beginning of the present silence: since then nothing has arrived, and this end was reading.
+        let mut silent_since = None;
         // A sender that has vanished sends no note; any other is stopped by its deadline.
         let patience = trial.order.deadline + MARGIN;
         let give_up = MonotonicTime::now() + patience;
@@ -342,25 +344,29 @@ impl<'a> Receiver<'a> {
             }
             let counts = self.sink.counts();
             let arrived = counts.delivered.messages + counts.corrupted;
+            let end_at = self.ending.by_marker(shared, arrived);
             let last = self.deliveries.map(|deliveries| deliveries.last);
-            let end_at = self.ending.moment(shared, arrived, last);
-            let is_late_over = (late.as_ref()).is_some_and(|late| late.is_over(self.sink.as_ref()));
-            if end_at.has_passed() || is_late_over {
+            let silence_from = silence_from(shared, last);
+            let is_late_over = late
+                .as_ref()
+                .is_some_and(|late| late.is_over(self.sink.as_ref(), silent_since));
+            if end_at.has_passed() || silent_since >= Some(silence_from) || is_late_over {
                 break;
             }
             let began = MonotonicTime::now();
             // After the deadline nothing is sent.
             let late_until = late.as_ref().map_or(self.answers_at, Late::moment);
             // What came in time is read also after that moment.
-            let until = end_at.min(give_up).min(late_until);
+            let until = end_at.min(silence_from).min(give_up).min(late_until);
             let mut take = |arrival: Arrival<'_>| self.take(arrival.data);
             let receiving = flow.receive_batch(until, &mut take);
-            match (executor.wait(waits, receiving).await, &mut late) {
-                (Some(Ok(0)), Some(late)) => late.silent_since = Some(began),
-                (None | Some(Ok(_)), _) => {}
+            match executor.wait(waits, receiving).await {
+                Some(Ok(0)) => silent_since = Some(began),
+                Some(Ok(_)) => silent_since = None,
+                None => {}
                 // The sender has closed the flow that its deadline stopped: nothing more comes.
-                (Some(Err(_)), Some(_)) if !trial.stop.is_stopped() => break,
-                (Some(Err(error)), _) => return Err(error),
+                Some(Err(_)) if late.is_some() && !trial.stop.is_stopped() => break,
+                Some(Err(error)) => return Err(error),
             }
         }
         Ok(late.is_none())
