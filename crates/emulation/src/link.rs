@@ -114,9 +114,9 @@ impl<P: Packet> EmulatedLink<P> {
 
     /// Offers a packet that arrives at `now`. A time before an earlier one counts as that one.
     pub fn offer(&mut self, now: u64, packet: P) -> Offer<P> {
-        self.now = self.now.max(now);
-        let now = self.now;
+        let now = self.now.max(now);
         self.catch_up(now);
+        self.now = now;
         let size = packet.size() as u64;
         let ordinal = self.counters.offered;
         self.counters.offered += 1;
@@ -230,14 +230,14 @@ impl<P: Packet> EmulatedLink<P> {
     #[must_use]
     pub fn next(&self) -> Option<u64> {
         let wire = self.wire.next();
-        let Some(size) = self.queue.head() else {
+        let Some(start) = self.head_start() else {
             return wire;
         };
         match wire {
             // What waits leaves after what is under way.
             Some(at) if self.wire.keeps_order() => Some(at),
             at => {
-                let start = self.ready(size).min(self.next_change);
+                let start = start.min(self.next_change);
                 Some(at.map_or(start, |at| at.min(start)))
             }
         }
@@ -319,6 +319,15 @@ impl<P: Packet> EmulatedLink<P> {
             .ready(self.settings.link.rate_of.bytes_of(size))
     }
 
+    /// Returns the time at which the bottleneck can begin to send a waiting packet, in nanoseconds. That is not before the
+    /// last offer: for a packet that came then and is ahead of a larger one, a token bucket may have had enough tokens
+    /// earlier.
+    #[inline]
+    fn head_start(&self) -> Option<u64> {
+        let size = self.queue.head()?;
+        Some(self.ready(size).max(self.now))
+    }
+
     /// Catches up with everything until `now`: packets that leave the queue, and steps of the
     /// schedule.
     #[inline]
@@ -341,8 +350,7 @@ impl<P: Packet> EmulatedLink<P> {
 
     /// Sends the waiting packets that can begin to be sent by `now`.
     fn serve(&mut self, now: u64) {
-        while let Some(size) = self.queue.head() {
-            let start = self.ready(size);
+        while let Some(start) = self.head_start() {
             if start > now {
                 return;
             }

@@ -298,6 +298,25 @@ fn transmission_ns(link: &Link, size: usize) -> u64 {
         .map_or(0, |rate| size as u64 * 8_000_000_000 / rate.0)
 }
 
+/// A packet of 20 bytes of another flow is next in front of a large one, for which a token bucket has not filled yet: it
+/// begins when it comes, not when the bucket had tokens enough for it.
+#[test]
+fn nothing_leaves_a_bucket_before_it_came() {
+    let link = Link {
+        rate: Some(BitRate(134_441_445)),
+        burst_bytes: Some(Bytes(1836)),
+        discipline: discipline(2, 1),
+        ..Link::default()
+    };
+    let arrivals = vec![(0, 1024), (0, 813), (99_331, 441), (0, 1280), (1, 20)];
+    let (times, outcomes) = run(&link, 0, &arrivals);
+    let last = Outcome::Delivered {
+        due: times[4],
+        order: 3,
+    };
+    assert_eq!(outcomes[&4], last);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
