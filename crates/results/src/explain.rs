@@ -2,11 +2,15 @@
 
 use std::{
     error::Error,
+    fs::File,
     io,
     path::{Path, PathBuf},
 };
 
-use nix::unistd::{AccessFlags, access};
+use nix::{
+    errno::Errno,
+    unistd::{AccessFlags, access},
+};
 use rusqlite::ErrorCode;
 
 use crate::{
@@ -20,6 +24,11 @@ pub(crate) fn explain(source: rusqlite::Error, doing: &'static str, path: &Path)
     let is_read = doing == "read";
     let what = source.to_string();
     let code = source.sqlite_error_code();
+    if let Some(ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) = code
+        && let Some(source) = no_more_files()
+    {
+        return explain_io(source, doing, path);
+    }
     let (path, source) = (path.to_owned(), SqliteError(source));
     match (code, &source.0) {
         (Some(ErrorCode::NotADatabase), _) => ResultsError::NotResults { path },
@@ -69,6 +78,15 @@ pub(crate) fn explain_io(source: io::Error, doing: &'static str, path: &Path) ->
         path,
         source,
     }
+}
+
+/// Returns the error of a process that has as many files open as it may have, which SQLite does not tell from others. It
+/// may have closed up to three since: file, log and index.
+fn no_more_files() -> Option<io::Error> {
+    let opened: io::Result<Vec<File>> = (0..4).map(|_| File::open("/dev/null")).collect();
+    opened
+        .err()
+        .filter(|error| error.raw_os_error() == Some(Errno::EMFILE as i32))
 }
 
 fn disk_full(path: PathBuf, source: impl Error + Send + Sync + 'static) -> ResultsError {

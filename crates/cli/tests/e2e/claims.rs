@@ -36,7 +36,7 @@ fn a_run_fails_on_a_claim_that_does_not_come_out() {
         done.stderr
     );
     assert!(
-        done.stdout.contains("1 of 2 claims come out, 1 do not"),
+        done.stdout.contains("1 of 2 claims come out, 1 does not"),
         "{}",
         done.stdout
     );

@@ -134,11 +134,17 @@ fn shell_limits_are_reported_as_such() {
         );
         done.assert_code(1);
         done.assert_stderr_contains(hint);
-        assert!(
-            !bench.path("out").exists(),
-            "`ulimit {limit}` leaves nothing behind: {}",
+        // Of files it depends on the machine how far a run comes.
+        let is_kept = done.stderr.contains("is kept in `out`");
+        assert_eq!(
+            bench.path("out").exists(),
+            is_kept,
+            "`ulimit {limit}`: {}",
             done.stderr
         );
+        if is_kept {
+            std::fs::remove_dir_all(bench.path("out")).expect("results");
+        }
     }
 }
 

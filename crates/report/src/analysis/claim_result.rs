@@ -118,7 +118,7 @@ pub fn line(claims: &[ClaimResult]) -> Option<String> {
     let further = [
         (
             ClaimOutcome::DoesNot,
-            tr!("{} do not", number(ClaimOutcome::DoesNot)),
+            plural!(number(ClaimOutcome::DoesNot), "{} does not", "{} do not"),
         ),
         (
             ClaimOutcome::Undecided,
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(
             text(&[ComesOut, DoesNot, Undecided, NotMeasured, NotSeen, NotSeen]).as_deref(),
             Some(
-                "1 of 4 claims come out, 1 do not, 1 undecided, 1 not measured here, 2 more cannot be seen here"
+                "1 of 4 claims come out, 1 does not, 1 undecided, 1 not measured here, 2 more cannot be seen here"
             )
         );
     }

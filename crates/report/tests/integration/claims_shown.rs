@@ -14,7 +14,7 @@ use crate::common::{
 };
 
 const LINE: &str =
-    "2 of 4 claims come out, 1 do not, 1 not measured here, 1 more cannot be seen here";
+    "2 of 4 claims come out, 1 does not, 1 not measured here, 1 more cannot be seen here";
 
 fn shown(options: &TerminalOptions) -> String {
     let data = common::stated();

@@ -149,7 +149,7 @@ impl<'a> Checker<'a> {
         better(&self.claim.metric)
     }
 
-    /// Returns the ratio of two cells, both of which have been measured.
+    /// Returns the ratio of two cells, both of which have been measured. Where all trials of each have one value, it is certain.
     fn ratio_of(&self, [a, b]: [&ClaimedCell; 2]) -> Ratio {
         let pair = CellPair {
             a: key(a),
@@ -158,15 +158,25 @@ impl<'a> Checker<'a> {
         };
         let turned = || Some(self.ratios.get(&pair.turned())?.turned());
         let found = self.ratios.get(&pair).copied().or_else(turned);
-        let known = found.filter(|ratio| ratio.value.is_some());
-        known.unwrap_or_else(|| Ratio {
-            value: None,
-            interval: None,
-            conclusion: self.by_intervals(a, b),
-        })
+        let has_width = |cell| {
+            let ends = self.shown(cell).and_then(|(_, ends)| ends);
+            ends.is_none_or(|[low, high]| low < high)
+        };
+        match found.filter(|ratio| ratio.value.is_some()) {
+            Some(ratio) if ratio.interval.is_some() || has_width(a) || has_width(b) => ratio,
+            of_equal => {
+                let value = of_equal.and_then(|ratio| ratio.value);
+                Ratio {
+                    value,
+                    interval: value.map(|value| [value; 2]),
+                    conclusion: self.by_intervals(a, b),
+                }
+            }
+        }
     }
 
-    /// Compares cells that have no ratio, as one of their means is zero, by the intervals of both.
+    /// Compares cells by the intervals of both: those that have no ratio, as one of their means is zero, or none with an
+    /// interval.
     fn by_intervals(&self, a: &ClaimedCell, b: &ClaimedCell) -> Conclusion {
         let of = |cell| self.shown(cell)?.1;
         let (Some(a), Some(b)) = (of(a), of(b)) else {
@@ -277,6 +287,11 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Formats the values of two cells, whose ratio says too little.
+    fn values_text(&self, [a, b]: [&ClaimedCell; 2]) -> String {
+        tr!("{} against {}", self.value_text(a), self.value_text(b))
+    }
+
     /// Checks that the first cell of each pair is better than the second.
     fn order(&self) -> Vec<ClaimCheck> {
         let check = |[a, b]: [&'a ClaimedCell; 2]| {
@@ -289,10 +304,8 @@ impl<'a> Checker<'a> {
                     ratio
                 };
                 let margin = |ratio: Ratio| {
-                    ratio.lead_text().unwrap_or_else(|| {
-                        let values = [a, b].map(|cell| self.value_text(cell));
-                        tr!(": {} against {}", values[0], values[1])
-                    })
+                    let text = ratio.lead_text();
+                    format!(": {}", text.unwrap_or_else(|| self.values_text([a, b])))
                 };
                 let (prefix, names) = self.names(&[a, b]);
                 let [a, b] = [0, 1].map(|side| names.get(side).map_or("", String::as_str));
@@ -326,13 +339,7 @@ impl<'a> Checker<'a> {
                 let ratio = self.ratio_of([a, b]);
                 let (prefix, names) = self.names(&[a, b]);
                 let names = names.join(" / ");
-                let text = match ratio.value {
-                    Some(_) => ratio.text(&names),
-                    None => {
-                        let values = tr!("{} against {}", self.value_text(a), self.value_text(b));
-                        format!("{names} = {values}")
-                    }
-                };
+                let text = self.ratio_text([a, b], ratio, &names);
                 let outcome = match (ratio.value, ratio.conclusion) {
                     (None, Conclusion::Same) => within(Some([1.0; 2]), bounds),
                     _ => within(ratio.interval, bounds),
@@ -341,6 +348,11 @@ impl<'a> Checker<'a> {
             })
         };
         pairs(&self.claim.relation).into_iter().map(check).collect()
+    }
+
+    fn ratio_text(&self, pair: [&ClaimedCell; 2], ratio: Ratio, names: &str) -> String {
+        let text = ratio.text(names);
+        text.unwrap_or_else(|| format!("{names} = {}", self.values_text(pair)))
     }
 
     fn ratio(&self, bounds: Bounds) -> Vec<ClaimCheck> {
@@ -411,8 +423,8 @@ impl<'a> Checker<'a> {
                 let (prefix, names) = self.names(&[first[0], first[1], last[0], last[1]]);
                 format!(
                     "{prefix}{}, {}",
-                    of_first.text(&names[..2].join(" / ")),
-                    of_last.text(&names[2..].join(" / "))
+                    self.ratio_text(*first, *of_first, &names[..2].join(" / ")),
+                    self.ratio_text(*last, *of_last, &names[2..].join(" / "))
                 )
             }
             _ => String::new(),
@@ -497,14 +509,8 @@ impl<'a> Checker<'a> {
     /// Formats the change of a pair, whose second cell is before the first.
     fn step_text(&self, [after, before]: [&ClaimedCell; 2], ratio: Ratio) -> String {
         let (prefix, names) = self.names(&[before, after]);
-        let change = match ratio.value {
-            Some(_) => ratio.change_text(),
-            None => tr!(
-                "{} against {}",
-                self.value_text(after),
-                self.value_text(before)
-            ),
-        };
+        let change = ratio.change_text();
+        let change = change.unwrap_or_else(|| self.values_text([after, before]));
         let [before, after] = [0, 1].map(|it| names.get(it).map_or("", String::as_str));
         prefix + &tr!("from {} to {}: {}", before, after, change)
     }

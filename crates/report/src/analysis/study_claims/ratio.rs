@@ -37,36 +37,36 @@ impl Ratio {
         }
     }
 
-    /// Formats how far the first cell is ahead, after a colon; empty if the interval is too wide to be shown, `None` without a
-    /// ratio.
+    /// Formats how far the first cell is ahead. `None` without a ratio, and where its interval is too wide to be shown.
     pub fn lead_text(self) -> Option<String> {
         let value = self.value?;
-        Some(match self.interval {
-            None => format!(": {}", tr!("{} (no interval)", number(value) + " ×")),
+        match self.interval {
+            None => Some(tr!("{} (no interval)", number(value) + " ×")),
             // Of a wide one that begins at a factor of two, the beginning is shown.
-            Some(ends) if !is_narrow(ends) && ends[0] < 2.0 => String::new(),
-            ends => format!(": {}", ahead(value, ends)),
-        })
-    }
-
-    /// Formats the ratio of the cells of these names with its interval, `a / b = 0.98 [0.97, 0.99]`, or its [`bound`](Self::bound),
-    /// `a / b < 0.075`.
-    pub fn text(self, names: &str) -> String {
-        match self.bound() {
-            Some((sign, end)) => format!("{names} {sign} {}", two_digits(end)),
-            None => format!("{names} = {}", self.with_interval(number, "")),
+            Some(ends) if !is_narrow(ends) && ends[0] < 2.0 => None,
+            ends => Some(ahead(value, ends)),
         }
     }
 
-    /// Formats the change from the second cell to the first with its interval, or its bound.
-    pub fn change_text(self) -> String {
+    /// Formats the ratio of the cells of these names with its interval, `a / b = 0.98 [0.97, 0.99]`, or its [`bound`](Self::bound),
+    /// `a / b < 0.075`. `None` as of [`lead_text`](Self::lead_text).
+    pub fn text(self, names: &str) -> Option<String> {
+        match self.bound() {
+            Some((sign, end)) => Some(format!("{names} {sign} {}", two_digits(end))),
+            None => Some(format!("{names} = {}", self.with_interval(number, "")?)),
+        }
+    }
+
+    /// Formats the change from the second cell to the first with its interval, or its bound. `None` as of
+    /// [`lead_text`](Self::lead_text).
+    pub fn change_text(self) -> Option<String> {
         let change = |ratio: f64| signed(ratio - 1.0);
         match self.bound() {
             // Of a change beyond the digits the text has the sign itself.
-            Some((sign, end)) => match change(end) {
+            Some((sign, end)) => Some(match change(end) {
                 text if text.starts_with(sign) => format!("{text} %"),
                 text => format!("{sign} {text} %"),
-            },
+            }),
             None => self.with_interval(change, " %"),
         }
     }
@@ -91,18 +91,16 @@ impl Ratio {
     }
 
     /// Formats the value and the ends of its interval, which is left out where it is narrower than the digits. A value without
-    /// an interval, as of one round, says so; one with an interval that is too wide to be shown is left out.
-    fn with_interval(self, text: impl Fn(f64) -> String, unit: &str) -> String {
-        match (self.value, self.interval) {
-            (Some(value), None) => tr!("{} (no interval)", text(value) + unit),
-            (Some(value), Some(ends)) if is_narrow(ends) => {
-                match [value, ends[0], ends[1]].map(text) {
-                    [value, low, high] if low == high => format!("{value}{unit}"),
-                    [value, low, high] => format!("{value}{unit} [{low}, {high}]"),
-                }
-            }
-            _ => tr!("too few rounds"),
-        }
+    /// an interval, as of one round, says so; there is no text of one with an interval that is too wide to be shown.
+    fn with_interval(self, text: impl Fn(f64) -> String, unit: &str) -> Option<String> {
+        let value = self.value?;
+        let Some(ends) = self.interval else {
+            return Some(tr!("{} (no interval)", text(value) + unit));
+        };
+        is_narrow(ends).then(|| match [value, ends[0], ends[1]].map(text) {
+            [value, low, high] if low == high => format!("{value}{unit}"),
+            [value, low, high] => format!("{value}{unit} [{low}, {high}]"),
+        })
     }
 }
 
