@@ -159,7 +159,7 @@ impl<'a> Checker<'a> {
         let turned = || Some(self.ratios.get(&pair.turned())?.turned());
         let found = self.ratios.get(&pair).copied().or_else(turned);
         let has_width = |cell| {
-            let ends = self.shown(cell).and_then(|(_, ends)| ends);
+            let ends = self.interval(cell);
             ends.is_none_or(|[low, high]| low < high)
         };
         match found.filter(|ratio| ratio.value.is_some()) {
@@ -178,8 +178,7 @@ impl<'a> Checker<'a> {
     /// Compares cells by the intervals of both: those that have no ratio, as one of their means is zero, or none with an
     /// interval.
     fn by_intervals(&self, a: &ClaimedCell, b: &ClaimedCell) -> Conclusion {
-        let of = |cell| self.shown(cell)?.1;
-        let (Some(a), Some(b)) = (of(a), of(b)) else {
+        let (Some(a), Some(b)) = (self.interval(a), self.interval(b)) else {
             return Conclusion::Undecided;
         };
         let is_higher_better = self.better() != Better::Lower;
@@ -270,10 +269,10 @@ impl<'a> Checker<'a> {
         (prefix, own.collect())
     }
 
-    /// Formats the value of a cell with its interval.
-    fn value_text(&self, cell: &ClaimedCell) -> String {
+    /// Formats the value of a cell with an interval.
+    fn value_text(&self, cell: &ClaimedCell, ends: Option<[f64; 2]>) -> String {
         let unit = metric::find(&self.claim.metric).map_or(Unit::Count, |it| it.unit);
-        let Some((value, ends)) = self.shown(cell) else {
+        let Some((value, _)) = self.shown(cell) else {
             return "–".to_owned();
         };
         let scale = Scale::for_largest(unit, value);
@@ -287,9 +286,22 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Formats the values of two cells, whose ratio says too little.
-    fn values_text(&self, [a, b]: [&ClaimedCell; 2]) -> String {
-        tr!("{} against {}", self.value_text(a), self.value_text(b))
+    /// Formats the values of two cells whose ratio is not shown: with their intervals, if these decide. Those of values that
+    /// have a ratio do not: it is of the rounds that both have, and one of many that hold together.
+    fn values_text(&self, pair: [&ClaimedCell; 2], ratio: Ratio) -> String {
+        let values = pair.map(|cell| match ratio.value {
+            None => self.value_text(cell, self.interval(cell)),
+            Some(_) => self.value_text(cell, None),
+        });
+        let values = tr!("{} against {}", values[0], values[1]);
+        match (ratio.value, ratio.conclusion) {
+            (Some(_), Conclusion::Undecided) => tr!("{}, too few rounds", values),
+            _ => values,
+        }
+    }
+
+    fn interval(&self, cell: &ClaimedCell) -> Option<[f64; 2]> {
+        self.shown(cell).and_then(|(_, ends)| ends)
     }
 
     /// Checks that the first cell of each pair is better than the second.
@@ -305,7 +317,8 @@ impl<'a> Checker<'a> {
                 };
                 let margin = |ratio: Ratio| {
                     let text = ratio.lead_text();
-                    format!(": {}", text.unwrap_or_else(|| self.values_text([a, b])))
+                    let text = text.unwrap_or_else(|| self.values_text([a, b], ratio));
+                    format!(": {text}")
                 };
                 let (prefix, names) = self.names(&[a, b]);
                 let [a, b] = [0, 1].map(|side| names.get(side).map_or("", String::as_str));
@@ -352,7 +365,7 @@ impl<'a> Checker<'a> {
 
     fn ratio_text(&self, pair: [&ClaimedCell; 2], ratio: Ratio, names: &str) -> String {
         let text = ratio.text(names);
-        text.unwrap_or_else(|| format!("{names} = {}", self.values_text(pair)))
+        text.unwrap_or_else(|| format!("{names} = {}", self.values_text(pair, ratio)))
     }
 
     fn ratio(&self, bounds: Bounds) -> Vec<ClaimCheck> {
@@ -371,8 +384,8 @@ impl<'a> Checker<'a> {
         every_trial: bool,
     ) -> ClaimCheck {
         self.check(&[cell], || {
-            let text = format!("{}: {}", self.name(cell), self.value_text(cell));
-            let interval = self.shown(cell).and_then(|(_, ends)| ends);
+            let interval = self.interval(cell);
+            let text = format!("{}: {}", self.name(cell), self.value_text(cell, interval));
             if !every_trial {
                 return (within(interval, bounds.ends()), text);
             }
@@ -510,7 +523,7 @@ impl<'a> Checker<'a> {
     fn step_text(&self, [after, before]: [&ClaimedCell; 2], ratio: Ratio) -> String {
         let (prefix, names) = self.names(&[before, after]);
         let change = ratio.change_text();
-        let change = change.unwrap_or_else(|| self.values_text([after, before]));
+        let change = change.unwrap_or_else(|| self.values_text([after, before], ratio));
         let [before, after] = [0, 1].map(|it| names.get(it).map_or("", String::as_str));
         prefix + &tr!("from {} to {}: {}", before, after, change)
     }
